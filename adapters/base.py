@@ -1,0 +1,176 @@
+"""What an agent's adapter is: how to find the agent, and which edits of its files connect it or take us out.
+
+An adapter reads; it never writes. It returns edits, and the installer shows, applies, checks and undoes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from cems.core.events import HookAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where to look: the home folder, and the environment (its PATH says where programs are searched)."""
+
+    home: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def program(self, name: str, *also: Path) -> Path | None:
+        """The first `name` on PATH, else the first of `also` that exists."""
+        found = shutil.which(name, path=self.environ.get("PATH", ""))
+        if found:
+            return Path(found)
+        return next((path for path in also if path.is_file()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """Whether the agent is here. `looked_for` says, a line each, what was looked for and where."""
+
+    found: bool
+    config_dir: Path
+    program: Path | None = None
+    version: str = ""
+    looked_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Launchers:
+    """Absolute paths of the programs agents run: `hook <script>` for an event, `mcp` for the tools."""
+
+    hook: Path
+    mcp: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """One file before and after; None is a file that is not there.
+
+    `containers` are JSON pointers of objects and lists made only to hold our entries. `mode` is for a new
+    file. `lock` is a folder whose existence the agent takes as "someone writes this file".
+    """
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    summary: str
+    containers: tuple[str, ...] = ()
+    mode: int = 0o600
+    lock: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file we wrote: SHA-256 of what we left there, and of what was there before ("" for nothing)."""
+
+    path: Path
+    digest: str
+    original: str = ""
+    containers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRecord:
+    """What was set up for one agent in one configuration folder.
+
+    `entries` name each thing we put there; `removed` those that the person took out again, which stay out.
+    """
+
+    agent: str
+    config_dir: Path
+    entries: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    files: tuple[FileRecord, ...] = ()
+    folders: tuple[Path, ...] = ()
+
+    def file(self, path: Path) -> FileRecord | None:
+        return next((record for record in self.files if record.path == path), None)
+
+    def wrote(self, path: Path, data: bytes) -> bool:
+        """Whether `data` is what we last left at `path`."""
+        record = self.file(path)
+        return record is not None and record.digest == digest(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What to set up. Unless `repair`, what `known` lists and the person has since taken out stays out."""
+
+    known: AgentRecord | None = None
+    permissions: bool = True
+    repair: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The edits, the entries in place once they are made, those left out, and notes for the person."""
+
+    config_dir: Path
+    edits: tuple[FileEdit, ...] = ()
+    entries: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WiredState:
+    """How the agent's files stand now: our entries there, and what else a person should know."""
+
+    present: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class ConfigUnreadable(Exception):  # noqa: N818 - named for what it says of the file
+    """A configuration file we must not touch, because we could not read it the way its agent does."""
+
+    def __init__(self, path: Path, line: int, reason: str) -> None:
+        super().__init__(
+            f"{path}:{line}: {reason}. Nothing was written; correct the file and run this again."
+        )
+        self.path = path
+        self.line = line
+        self.reason = reason
+
+
+class Agent(HookAgent, Protocol):
+    """One coding agent. `name` is its id (`claude-code`), `title` what people call it."""
+
+    @property
+    def title(self) -> str: ...
+
+    def detect(self, machine: Machine) -> Detection:
+        """Whether the agent is here and where its configuration is. Runs nothing, writes nothing."""
+
+    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
+        """The edits that connect the agent. Raises ConfigUnreadable."""
+
+    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
+        """The edits that take out what is ours, found by what it says and not by where it stands.
+
+        Raises ConfigUnreadable.
+        """
+
+    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
+        """How things stand in the folder that was set up, for `cems doctor`. Raises ConfigUnreadable."""
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hex, as records name contents."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_file(path: Path) -> bytes | None:
+    """The bytes at `path`, None where nothing is. Raises ConfigUnreadable."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as problem:
+        raise ConfigUnreadable(path, 1, f"cannot be read ({problem.strerror})") from None

@@ -1,0 +1,165 @@
+"""Claude Code: reads what its hooks send and answers in the one shape it accepts.
+
+Imported by the daemon's first stage, so: standard library, and the wiring (`config.py`) only when asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cems.core.events import EventKind, HookEvent
+
+if TYPE_CHECKING:
+    from cems.adapters.base import (
+        AgentRecord,
+        Detection,
+        FileEdit,
+        Launchers,
+        Machine,
+        WiredState,
+        Wiring,
+        Wish,
+    )
+
+# Claude passes on 10,000 UTF-16 units of one hook's context; of more the model sees a preview of 2 KB.
+CONTEXT_LIMIT = 9_500
+
+SCRIPTS: dict[str, tuple[EventKind, tuple[str, ...]]] = {
+    "cems_session_start": ("session_start", ("SessionStart",)),
+    "cems_user_prompts_submit": ("prompt", ("UserPromptSubmit",)),
+    "cems_pre_tool_use": ("pre_tool", ("PreToolUse",)),
+    "cems_post_tool_use": ("post_tool", ("PostToolUse", "PostToolUseFailure")),
+    "cems_stop": ("stop", ("Stop",)),
+    "cems_session_end": ("session_end", ("SessionEnd",)),
+    "cems_pre_compact": ("pre_compact", ("PreCompact",)),
+    "cems_subagent_start": ("subagent_start", ("SubagentStart",)),
+}
+"""Hook script -> our event and Claude's names for it; a script run for another event is not answered."""
+
+# Context from another event is an error on the person's terminal (SessionEnd) or keeps the turn going (Stop).
+_ANSWERED: dict[EventKind, str] = {
+    "session_start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "subagent_start": "SubagentStart",
+}
+
+# What the program itself sends as prompts: a background task's end, a slash command's echo, shell output.
+_MACHINE_PREFIXES = (
+    "<task-notification>",
+    "<command-",
+    "<local-command-",
+    "<bash-",
+    "<system-reminder>",
+    "<user-memory-input>",
+    "[Request interrupted by user",
+)
+_PEOPLES_SOURCES = ("", "user", "sdk")
+
+# Set in the hook processes of other agents, some of which run hooks from Claude's files. A terminal inside
+# Cursor sets CURSOR_TRACE_ID for everything in it, Claude included, so that one says nothing.
+_OTHER_AGENTS = (
+    "COPILOT_CLI",
+    "COPILOT_PROJECT_DIR",
+    "CURSOR_VERSION",
+    "CURSOR_PROJECT_DIR",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
+    "GEMINI_PROJECT_DIR",
+)
+_OTHER_KEYS = ("cursor_version", "conversation_id", "sessionId")
+
+
+class ClaudeCode:
+    """The adapter; see `cems.adapters.base.Agent`."""
+
+    name = "claude-code"
+    title = "Claude Code"
+
+    # -- hooks
+
+    def recognises(self, variables: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
+        """Whether Claude says so (the environment has the input's session id) or nothing says otherwise.
+
+        Variables are inherited: an agent started from Claude's shell has CLAUDECODE too, and Claude started
+        from another agent's has that agent's.
+        """
+        session = _text(payload, "session_id")
+        named = variables.get("CLAUDE_CODE_SESSION_ID", "")
+        if session and named == session:
+            return True
+        if any(name in variables for name in _OTHER_AGENTS) or any(key in payload for key in _OTHER_KEYS):
+            return False
+        if variables.get("CLAUDECODE") == "1" and not named:
+            return True
+        # No word from the environment, as in a recorded input: its form has to do.
+        in_claude = ".claude" in _text(payload, "transcript_path") or "transcript_path" not in payload
+        return bool(session and _text(payload, "hook_event_name")) and in_claude
+
+    def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
+        """The event; None when script and event name disagree or the input lacks a session."""
+        kind, names = SCRIPTS.get(script, (None, ()))
+        name, session = _text(payload, "hook_event_name"), _text(payload, "session_id")
+        if kind is None or name not in names or not session:
+            return None
+        prompt = _text(payload, "prompt") if kind == "prompt" else ""
+        return HookEvent(
+            agent=self.name,
+            kind=kind,
+            session=session,
+            cwd=_text(payload, "cwd"),
+            prompt=prompt,
+            turn=_text(payload, "prompt_id"),
+            source=_text(payload, "source") or _text(payload, "reason") or _text(payload, "trigger"),
+            transcript=_text(payload, "transcript_path"),
+            machine_turn=kind == "prompt" and _is_machine_turn(prompt, _text(payload, "source")),
+            tool=_text(payload, "tool_name"),
+            last_message=_text(payload, "last_assistant_message"),
+        )
+
+    def render(self, event: HookEvent, context: str) -> bytes:
+        """Claude's JSON for `context`: ASCII, without lone surrogates, which the model's API refuses."""
+        name = _ANSWERED.get(event.kind)
+        if name is None or not context:
+            return b""
+        whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": whole}}
+        return json.dumps(answer, separators=(",", ":")).encode("ascii")
+
+    def context_limit(self, event: HookEvent) -> int:
+        return CONTEXT_LIMIT if event.kind in _ANSWERED else 0
+
+    # -- wiring
+
+    def detect(self, machine: Machine) -> Detection:
+        from cems.adapters.claude_code import detect
+
+        return detect.detect(machine)
+
+    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
+        from cems.adapters.claude_code import config
+
+        return config.wire(machine, launchers, wish)
+
+    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
+        from cems.adapters.claude_code import config
+
+        return config.unwire(machine, launchers, record)
+
+    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
+        from cems.adapters.claude_code import config
+
+        return config.wired(machine, launchers, record)
+
+
+def _text(payload: Mapping[str, Any], key: str) -> str:
+    value = payload.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _is_machine_turn(prompt: str, source: str) -> bool:
+    return prompt.lstrip().startswith(_MACHINE_PREFIXES) or source not in _PEOPLES_SOURCES
+
+
+AGENT = ClaudeCode()

@@ -1,0 +1,243 @@
+"""`cems edit`, `forget`, `pin`, `unpin` and `share`: changing what is remembered."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cems.core.cli import asking, console, options
+from cems.core.cli.failures import DONE, NOTHING, REFUSED, CommandError, usage
+
+Document = dict[str, Any]
+
+_EDIT_HELP = """\
+Correct a memory.
+
+The old one is closed, not overwritten: `cems show` still finds it, prompts no longer do.
+The correction has an id of its own. Without TEXT and options your editor opens ($VISUAL or $EDITOR).
+
+\b
+Examples:
+  cems edit m_1a2b3c4d "Staging listens on port 8081" --reason "moved in May"
+  cems edit 1a2b -c decisions --tag ports
+"""
+_FORGET_HELP = """\
+Forget memories for good.
+
+What was forgotten is refused from then on, whoever says it again.
+
+Exit code 3 when nothing matched; then nothing was hidden.
+
+\b
+Examples:
+  cems forget m_1a2b3c4d
+  cems forget 1a2b 77ef --reason "never true"
+  cems forget --text "Staging listens on port 8080"
+"""
+_PIN_HELP = """\
+Put memories in front of the agent at every session start.
+
+\b
+Example:
+  cems pin m_1a2b3c4d
+"""
+_UNPIN_HELP = """\
+Undo `cems pin`.
+
+\b
+Example:
+  cems unpin m_1a2b3c4d
+"""
+_SHARE_HELP = """\
+Let memories of this project hold in all your projects.
+
+Only a person can do this: it is refused from inside an agent.
+
+\b
+Example:
+  cems share m_1a2b3c4d
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands to the application."""
+    app.command("edit", help=_EDIT_HELP)(edit)
+    app.command("update", help=_EDIT_HELP, hidden=True)(edit)
+    app.command("forget", help=_FORGET_HELP)(forget)
+    app.command("delete", help=_FORGET_HELP, hidden=True)(forget)
+    app.command("pin", help=_PIN_HELP)(pin)
+    app.command("unpin", help=_UNPIN_HELP)(unpin)
+    app.command("share", help=_SHARE_HELP)(share)
+
+
+def edit(
+    memory_id: options.Id,
+    words: options.Words = None,
+    category: options.Category = None,
+    title: options.Title = None,
+    tags: options.Tags = None,
+    reason: options.Reason = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Send a correction and say what replaces what."""
+    changes = options.given(
+        category=category,
+        title=title and options.readable(title),
+        tags=[options.readable(tag) for tag in tags or ()],
+    )
+    if words or not changes:
+        if words or not console.is_terminal(sys.stdin):
+            content = options.text_from(words, what="the new text", example='cems edit 1a2b "The new text"')
+        else:
+            old = str(asking.ask("show", {"id": memory_id})["memory"]["content"])
+            content = _edited(old)
+            if content == old.strip("\n"):
+                return _unchanged(memory_id, as_json)
+        changes["content"] = content
+    answer = asking.ask("edit", {"id": memory_id, **changes, **options.given(reason=reason)})
+    refused = answer.get("status") == "refused"
+    if as_json:
+        console.emit(answer)
+    elif refused:
+        console.note(f"not changed: {console.one_line(str(answer.get('reason') or 'refused'), 300)}")
+    else:
+        new, replaced = str(answer.get("id") or ""), str(answer.get("replaced") or memory_id)
+        console.say(f"corrected: {console.bold(console.short_id(new))} replaces {console.short_id(replaced)}")
+        if answer.get("reason") and answer["reason"] != reason:
+            console.say(f"    {console.one_line(str(answer['reason']), 200)}")
+    return REFUSED if refused else DONE
+
+
+def forget(
+    memory_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Ids as shown by list and search; a beginning is enough."),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--text", metavar="TEXT", help="Forget what says exactly this, in any case and spacing."
+        ),
+    ] = None,
+    reason: options.Reason = None,
+    yes: options.Yes = False,
+    as_json: options.AsJson = False,
+) -> int:
+    """Hide memories and keep their values from coming back."""
+    if bool(memory_ids) == (text is not None):
+        raise usage("name the memories to forget either by ID or with --text", "e.g. cems forget 1a2b")
+    why = options.given(reason=reason)
+    asks = console.is_terminal(sys.stdin) and console.is_terminal(sys.stderr) and not yes and not as_json
+    if text is not None:
+        targets = [
+            {"text": options.text_from([text], what="the text to forget", example='cems forget --text "…"')}
+        ]
+        at_stake = asking.ask("forget", {**targets[0], "preview": True})["hidden"] if asks else []
+    else:
+        ids = list(dict.fromkeys(memory_ids or ()))
+        # Several ids are looked up first, so that one mistyped id does not leave the job half done.
+        known = [asking.ask("show", {"id": memory_id})["memory"] for memory_id in ids] if len(ids) > 1 else []
+        at_stake = known if asks else []
+        targets = [{"id": memory["id"]} for memory in known] or [{"id": ids[0]}]
+    if len(at_stake) > 1 and not _agreed(at_stake):
+        console.note("nothing was forgotten")
+        return DONE
+    answers = [asking.ask("forget", {**target, **why}) for target in targets]
+    hidden = [memory for answer in answers for memory in answer.get("hidden") or []]
+    tombstones = sum(int(answer.get("tombstones") or 0) for answer in answers)
+    if as_json:
+        console.emit({"hidden": hidden, "tombstones": tombstones})
+    elif hidden or tombstones:
+        for memory in hidden:
+            name = console.bold(console.short_id(str(memory.get("id") or "")))
+            console.say(f"forgot {name}  {console.one_line(str(memory.get('content') or ''), 80)}")
+        if not hidden:
+            console.say("nothing was remembered of it; from now on it is refused")
+    else:
+        console.note("nothing matched; nothing was forgotten")
+    return DONE if hidden or tombstones else NOTHING
+
+
+def pin(memory_ids: options.Ids, as_json: options.AsJson = False) -> int:
+    """Pin memories."""
+    return _pin(memory_ids, pinned=True, as_json=as_json)
+
+
+def unpin(memory_ids: options.Ids, as_json: options.AsJson = False) -> int:
+    """Unpin memories."""
+    return _pin(memory_ids, pinned=False, as_json=as_json)
+
+
+def share(memory_ids: options.Ids, reason: options.Reason = None, as_json: options.AsJson = False) -> int:
+    """Widen memories from this project to all of the person's projects."""
+    answers = [
+        asking.ask("share", {"id": memory_id, **options.given(reason=reason)}) for memory_id in memory_ids
+    ]
+    if as_json:
+        console.emit(answers[0] if len(answers) == 1 else {"shared": answers})
+    refused = False
+    for answer in answers:
+        refused = refused or answer.get("status") == "refused"
+        if not as_json and answer.get("status") == "refused":
+            console.note(f"not shared: {console.one_line(str(answer.get('reason') or 'refused'), 300)}")
+        elif not as_json:
+            name = console.bold(console.short_id(str(answer.get("id") or "")))
+            console.say(f"{name} now holds in all your projects")
+    return REFUSED if refused else DONE
+
+
+def _pin(memory_ids: list[str], *, pinned: bool, as_json: bool) -> int:
+    answers = [asking.ask("pin", {"id": memory_id, "pinned": pinned}) for memory_id in memory_ids]
+    if as_json:
+        console.emit(answers[0] if len(answers) == 1 else {"memories": answers})
+        return DONE
+    for answer in answers:
+        name = console.bold(console.short_id(str(answer.get("id") or "")))
+        console.say(f"{'pinned' if answer.get('pinned') else 'unpinned'} {name}")
+    return DONE
+
+
+def _agreed(memories: list[Document]) -> bool:
+    console.note(f"{console.plural(len(memories), 'memory', 'memories')} would be forgotten:")
+    for memory in memories:
+        name = console.short_id(str(memory.get("id") or ""))
+        console.note(f"  {name}  {console.one_line(str(memory.get('content') or ''), 80)}")
+    return console.confirm("Forget them?")
+
+
+def _edited(old: str) -> str:
+    """`old` after the person's editor. Raises CommandError when it is emptied or the editor fails."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
+    descriptor, name = tempfile.mkstemp(prefix="cems-", suffix=".txt")
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(old if old.endswith("\n") else old + "\n")
+        finished = subprocess.run([*shlex.split(editor), name], check=False)
+        if finished.returncode != 0:
+            raise CommandError(f"{editor} left with code {finished.returncode}; nothing was changed")
+        content = path.read_text(encoding="utf-8", errors="replace").strip("\n")
+    except (OSError, ValueError) as error:
+        raise CommandError(
+            f"cannot run the editor {editor!r}: {error}", next_step="set EDITOR, or give the text"
+        ) from None
+    finally:
+        path.unlink(missing_ok=True)
+    if not content.strip():
+        raise usage("the text is empty; nothing was changed", "cems forget removes a memory")
+    return content
+
+
+def _unchanged(memory_id: str, as_json: bool) -> int:
+    if as_json:
+        console.emit(
+            {"id": memory_id, "replaced": None, "status": "unchanged", "reason": "the text is the same"}
+        )
+    else:
+        console.say("the text is the same; nothing was changed")
+    return DONE

@@ -1,0 +1,95 @@
+"""`cems doctor` and `cems health`: is everything as it must be, and if not, what to do."""
+
+from typing import Any
+
+import typer
+
+from cems.core.cli import asking, console, options
+from cems.core.cli.failures import DONE, FAILED
+from cems.core.paths import Home
+
+Document = dict[str, Any]
+
+_DOCTOR_HELP = """\
+Check everything, and say what to do about each problem.
+
+Looks at the installation, the daemon, the store and the agents' wiring. Starts the daemon if it is
+not running. Exit code 0 when all is well, 1 otherwise.
+
+\b
+Examples:
+  cems doctor
+  cems doctor --json
+"""
+_HEALTH_HELP = """\
+Say in one line whether all is well.
+
+Exit code 0 when it is, 1 otherwise; `cems doctor` has the details.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands to the application."""
+    app.command("doctor", help=_DOCTOR_HELP)(doctor)
+    app.command("health", help=_HEALTH_HELP)(health)
+
+
+def doctor(as_json: options.AsJson = False) -> int:
+    """Print every check."""
+    checks = _checks()
+    problems = [check for check in checks if not check["ok"]]
+    if as_json:
+        console.emit({"ok": not problems, "checks": checks})
+        return FAILED if problems else DONE
+    width = max(len(str(check["name"])) for check in checks)
+    for check in checks:
+        mark = "ok     " if check["ok"] else console.warning("problem")
+        detail = console.one_line(str(check.get("detail") or ""), 300)
+        console.say(f"{mark}  {console.visible(str(check['name'])).ljust(width)}  {detail}".rstrip())
+        if not check["ok"] and check.get("fix"):
+            console.say(f"{' ' * 9}{' ' * width}  -> {console.one_line(str(check['fix']), 300)}")
+    console.say()
+    console.say("all is well" if not problems else f"{console.plural(len(problems), 'problem')} found")
+    return FAILED if problems else DONE
+
+
+def health(as_json: options.AsJson = False) -> int:
+    """Print one line."""
+    checks = _checks()
+    problems = [check for check in checks if not check["ok"]]
+    if as_json:
+        console.emit({"ok": not problems, "checks": len(checks), "problems": problems})
+    elif problems:
+        names = ", ".join(str(check["name"]) for check in problems)
+        console.say(
+            f"{console.plural(len(problems), 'problem')}: {console.one_line(names, 200)} (cems doctor)"
+        )
+    else:
+        console.say(f"all is well ({len(checks)} checks)")
+    return FAILED if problems else DONE
+
+
+def _checks() -> list[Document]:
+    from cems.core.cli import local_checks
+
+    home = asking.home()
+    # First, though shown second: a daemon that comes up withdraws the note about an earlier one that did not.
+    daemon = local_checks.daemon(home)
+    checks = [*local_checks.files_and_settings(home), *daemon, *_contributed(home)]
+    return [{"name": "?", "ok": False, "detail": "", "fix": "", **check} for check in checks]
+
+
+def _contributed(home: Home) -> list[Document]:
+    """The checks of other packages (entry points `cems.doctor`); one that fails to run is a problem itself."""
+    from importlib.metadata import entry_points
+
+    found: list[Document] = []
+    for entry in sorted(entry_points(group="cems.doctor"), key=lambda entry: entry.name):
+        try:
+            found += entry.load()(home)
+        except Exception as error:  # noqa: BLE001 - what the doctor examines may be broken
+            detail = f"{entry.value} could not run: {type(error).__name__}: {error}"
+            found.append(
+                {"name": entry.name, "ok": False, "detail": detail, "fix": "reinstall it, or report this"}
+            )
+    return found

@@ -1,0 +1,200 @@
+"""What the doctor can tell without the daemon, and whether the daemon starts and answers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cems.core.cli import asking
+from cems.core.cli.failures import UNREACHABLE, CommandError
+from cems.core.paths import Home
+
+Document = dict[str, Any]
+
+_OLDEST_PYTHON = (3, 11)
+_LEAST_FREE_MIB = 200
+_OTHERS = 0o077
+_START_SECONDS = 60.0
+_RECENT_SECONDS = 24 * 3600.0
+_PRIVATE_FILES = (
+    "journal.db*",
+    "state.db*",
+    "config.toml",
+    "credentials",
+    "install.conf",
+    "endpoint",
+    "daemon.lock",
+)
+_PRIVATE_FOLDERS = ("keys/*", "backups/*", "logs/*")
+
+
+def files_and_settings(home: Home) -> list[Document]:
+    """Python, folder, permissions, disk, settings, and what earlier hooks and starts left behind."""
+    return [
+        _python(),
+        _folder(home),
+        _permissions(home),
+        _disk(home),
+        _settings(home),
+        _last_start(home),
+        _hook_failures(home),
+    ]
+
+
+def daemon(home: Home) -> list[Document]:
+    """Whether the daemon comes up and can be found again, then its own checks."""
+    started = time.monotonic()
+    try:
+        answer = asking.ask("check", timeout=_START_SECONDS)
+    except CommandError as error:
+        fix = (
+            "cems daemon logs"
+            if error.exit_code == UNREACHABLE
+            else "cems daemon stop, then cems doctor again"
+        )
+        return [_check("daemon", error.message, fix)]
+    seconds = time.monotonic() - started
+    return [_check("daemon", f"answers ({seconds:.1f} s)"), _endpoint(home), *(answer.get("checks") or [])]
+
+
+def _check(name: str, detail: str, fix: str = "") -> Document:
+    """A check's result; one with something to do about it is a problem."""
+    return {"name": name, "ok": not fix, "detail": detail, "fix": fix}
+
+
+def _python() -> Document:
+    detail = f"{platform.python_version()} at {sys.executable}"
+    old = sys.version_info[:2] < _OLDEST_PYTHON
+    return _check("python", detail, "install Python 3.11 or newer and run install.sh again" if old else "")
+
+
+def _folder(home: Home) -> Document:
+    if not home.root.is_dir():
+        return _check("folder", f"{home.root} does not exist yet", "cems setup")
+    if not os.access(home.root, os.R_OK | os.W_OK | os.X_OK):
+        return _check("folder", f"{home.root} is not writable for you", f"chown it to you: {home.root}")
+    return _check("folder", str(home.root))
+
+
+def _permissions(home: Home) -> Document:
+    if os.name != "posix" or not home.root.is_dir():
+        return _check("permissions", "not checked here")
+    open_paths = [path for path in _private_paths(home.root) if _mode(path) & _OTHERS]
+    if not open_paths:
+        return _check("permissions", "readable only by you")
+    named = ", ".join(str(path) for path in open_paths[:3])
+    more = f" and {len(open_paths) - 3} more" if len(open_paths) > 3 else ""
+    return _check("permissions", f"others can get at {named}{more}", f"chmod -R go= {home.root}")
+
+
+def _private_paths(root: Path) -> list[Path]:
+    patterns = (*_PRIVATE_FILES, *_PRIVATE_FOLDERS, "keys", "backups", "logs", "store")
+    return [root, *(path for pattern in patterns for path in sorted(root.glob(pattern)))]
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.lstat().st_mode)
+    except OSError:
+        return 0
+
+
+def _disk(home: Home) -> Document:
+    folder = next(path for path in (home.root, *home.root.parents) if path.exists())
+    try:
+        free = shutil.disk_usage(folder).free // (1 << 20)
+    except OSError as error:
+        return _check("disk", f"free space cannot be told: {error}", f"look at the disk of {folder}")
+    return _check("disk", f"{free:,} MiB free", "make room on the disk" if free < _LEAST_FREE_MIB else "")
+
+
+def _settings(home: Home) -> Document:
+    from cems.core import config
+
+    try:
+        rows = config.describe(home)
+    except (config.ConfigError, OSError) as error:
+        return _check("settings", str(error), f"mend {home.config} or the environment")
+    changed = [str(row["key"]) for row in rows if row["origin"] != "default"]
+    return _check("settings", f"changed: {', '.join(changed)}" if changed else "all at their defaults")
+
+
+def _last_start(home: Home) -> Document:
+    from cems.core.service.logs import read_start_failure
+
+    failure = read_start_failure(home)
+    if failure is None:
+        return _check("last start", "no failure noted")
+    when, reason = failure
+    return _check(
+        "last start",
+        f"failed {_moment(when)}: {reason}",
+        "cems daemon logs; the reason above says what to mend",
+    )
+
+
+def _hook_failures(home: Home) -> Document:
+    lines = _failure_lines(home)
+    if not lines:
+        return _check("hook failures", "none")
+    recent = [fields for when, *fields in lines if when > time.time() - _RECENT_SECONDS]
+    if not recent:
+        return _check(
+            "hook failures", f"none in the last day; {len(lines)} before, the last {_moment(lines[-1][0])}"
+        )
+    counted = ", ".join(
+        f"{reason} {count}x" for (_, reason), count in Counter(map(tuple, recent)).most_common(4)
+    )
+    return _check(
+        "hook failures",
+        f"{len(recent)} in the last day ({counted}), the last {_moment(lines[-1][0])}",
+        f"cems daemon logs; remove {home.hook_failures} when dealt with",
+    )
+
+
+def _failure_lines(home: Home) -> list[tuple[float, str, str]]:
+    """Unix time, script and reason of each hook call that failed; lines of another shape are left out."""
+    try:
+        text = home.hook_failures.read_text("utf-8", "replace")
+    except OSError:
+        return []
+    lines = []
+    for line in text.splitlines():
+        when, _, rest = line.partition(" ")
+        script, _, reason = rest.partition(" ")
+        try:
+            lines.append((float(when), script, reason or "failed"))
+        except ValueError:
+            continue
+    return lines
+
+
+def _endpoint(home: Home) -> Document:
+    from cems.core.service.client import daemon_pid
+
+    from cems.core.service.endpoint import read_endpoint
+
+    found, pid = read_endpoint(home.endpoint), daemon_pid(home)
+    if found is None:
+        return _check(
+            "endpoint", f"{home.endpoint} does not name a daemon, so hooks cannot find it", "cems daemon stop"
+        )
+    if pid is None:
+        return _check(
+            "endpoint", f"{found.address} answers, but nobody holds {home.lock}", "cems daemon stop"
+        )
+    return _check("endpoint", f"{found.address}, pid {pid}")
+
+
+def _moment(when: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+    except (OverflowError, OSError, ValueError):
+        return "at an unknown time"

@@ -1,0 +1,116 @@
+"""`cems why`: what a prompt would get, and why."""
+
+from typing import Annotated, Any
+
+import typer
+
+from cems.core.cli import asking, console, options
+from cems.core.cli.failures import DONE
+
+Document = dict[str, Any]
+
+_HELP = """\
+Show which memories a prompt would get, and why.
+
+Every candidate comes with its score and the reason for or against it. Nothing is sent to an agent
+and nothing is counted as shown.
+
+\b
+Examples:
+  cems why "add a retry to the upload"
+  cems why "add a retry to the upload" --session 5f1c… --json
+"""
+_DECISIONS = {
+    "injected": "injected",
+    "gate": "below the gate",
+    "budget": "over the budget",
+    "shown": "already shown",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command to the application."""
+    app.command("why", help=_HELP)(why)
+
+
+def why(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT", help="The prompt, as typed to the agent.")
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="ID", help="Count what this session has already been given."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Print the recall of one prompt step by step."""
+    prompt = options.text_from(words, what="the prompt", example='cems why "add a retry to the upload"')
+    answer = asking.ask("why", {"prompt": prompt, **options.given(session=session)})
+    if as_json:
+        console.emit(answer)
+        return DONE
+    candidates = answer.get("candidates") or []
+    injected = answer.get("injected") or []
+    if answer.get("mode") == "keyword":
+        reason = str(answer.get("reason") or "the embedding model is not loaded; `cems status` says more")
+        console.say(console.warning(f"found by words alone: {console.one_line(reason, 200)}"))
+    if answer.get("skipped"):
+        console.say(f"nothing is looked up: {console.one_line(str(answer['skipped']), 200)}")
+    if candidates:
+        console.say(_candidate_table(candidates))
+    else:
+        console.say("no candidates")
+    console.say()
+    for line in _numbers(answer, injected):
+        console.say(line)
+    block = str(answer.get("block") or "")
+    console.say()
+    if block:
+        console.say("The prompt gets:")
+        console.say(console.paragraphs(block))
+    else:
+        console.say("The prompt gets nothing.")
+    return DONE
+
+
+def _candidate_table(candidates: list[Document]) -> str:
+    heading = [console.dim(name) for name in ("id", "score", "prob.", "decision", "category", "content")]
+    room = max(30, console.columns() - 60)
+    return console.table([heading, *(_row(candidate, room) for candidate in candidates)])
+
+
+def _row(candidate: Document, room: int) -> list[str]:
+    decision = str(candidate.get("decision") or "")
+    words = _DECISIONS.get(decision, decision.replace("_", " "))
+    return [
+        console.short_id(str(candidate.get("id") or "")),
+        _number(candidate.get("score")),
+        _number(candidate.get("probability")),
+        console.bold(words) if decision == "injected" else console.visible(words),
+        console.visible(str(candidate.get("category") or "")),
+        console.one_line(str(candidate.get("content") or ""), room),
+    ]
+
+
+def _numbers(answer: Document, injected: list[str]) -> list[str]:
+    gate, budget = answer.get("gate", answer.get("threshold")), answer.get("budget")
+    lines = []
+    if isinstance(gate, int | float):
+        lines.append(f"gate    a probability of {gate:.2f} or more")
+    of = f" of {budget:,}" if isinstance(budget, int) else ""
+    tokens = int(answer.get("tokens") or 0)
+    lines.append(f"budget  {tokens:,}{of} tokens for {console.plural(len(injected), 'memory', 'memories')}")
+    stages = [f"{name} {_stage(value)}" for name, value in (answer.get("stages") or {}).items()]
+    if stages:
+        lines.append(f"stages  {', '.join(stages)}")
+    return lines
+
+
+def _number(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, int | float) else "-"
+
+
+def _stage(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f} ms"
+    return console.one_line(str(value), 60)

@@ -1,0 +1,51 @@
+"""What a hook told us, in one form for every agent. Standard library only: the daemon's first stage uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+EventKind = Literal[
+    "session_start", "prompt", "stop", "session_end", "pre_compact", "pre_tool", "post_tool", "subagent_start"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """One event of one agent's session.
+
+    `source` is the agent's word for why a session starts (`startup`, `resume`, `clear`, `compact`, `fork`) or ends.
+    `last_message` is what the assistant said last, where the event tells. `machine_turn` marks a prompt that no person typed (a background task's notice, a tool's echo).
+    """
+
+    agent: str
+    kind: EventKind
+    session: str
+    cwd: str
+    prompt: str = ""
+    turn: str = ""
+    source: str = ""
+    transcript: str = ""
+    machine_turn: bool = False
+    tool: str = ""
+    last_message: str = ""
+
+
+class HookAgent(Protocol):
+    """The part of an agent's adapter that the daemon uses to read its hooks and to answer in its shape."""
+
+    @property
+    def name(self) -> str: ...
+
+    def recognises(self, variables: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
+        """Whether a hook with these agent variables and this input was run by this agent."""
+
+    def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
+        """The event, or None for an input this agent is not known to send (then nothing is answered)."""
+
+    def render(self, event: HookEvent, context: str) -> bytes:
+        """Bytes for the hook's standard output that put `context` in front of the model; empty for no context."""
+
+    def context_limit(self, event: HookEvent) -> int:
+        """The most UTF-16 units of context this agent passes on whole for this event."""

@@ -1,0 +1,96 @@
+"""Operations into a memory: what the journal's entries about one id amount to, in whatever order they arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cems.core.memory import Memory, State, parse_time
+
+_AUTHORITY = {"derived": 0, "tool": 1, "import": 2, "agent": 3, "person": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One entry of the journal.
+
+    `clock` is a hybrid logical clock, text that sorts by time; `entity` the memory's id (for `lift` the value's key);
+    `body` what the operation says, empty once purged.
+    """
+
+    op_id: str
+    kind: str
+    entity: str
+    clock: str
+    device: str
+    device_seq: int
+    actor: str
+    agent: str
+    session: str
+    body: dict[str, Any]
+
+    @property
+    def order(self) -> tuple[str, int, str, int]:
+        """By the clock; where two devices did it at one instant, a person's word comes last, and so wins."""
+        return (self.clock, _AUTHORITY.get(self.actor, 0), self.device, self.device_seq)
+
+    @property
+    def at(self) -> datetime:
+        """The instant of the clock, in UTC."""
+        return parse_time(self.clock.partition("/")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A memory as its operations leave it; `forgotten` hides it whatever else is true of it."""
+
+    memory: Memory
+    forgotten: bool
+    closed_by: str
+
+    @property
+    def state(self) -> State:
+        return "hidden" if self.forgotten else self.memory.state
+
+
+def fold(operations: Iterable[Operation]) -> Folded | None:
+    """The memory that these operations on one id describe; None when the one that tells its content is missing."""
+    memory: Memory | None = None
+    forgotten = False
+    closed_by = ""
+    changes: dict[str, Any] = {}
+    for operation in sorted(operations, key=lambda each: each.order):
+        body = operation.body
+        match operation.kind:
+            case "remember":
+                if memory is None and "memory" in body:
+                    memory = Memory.model_validate(body["memory"])
+            case "close":
+                # The first correction stands: a later one closes the memory that replaced this.
+                if "expired_at" not in changes:
+                    changes["expired_at"] = operation.at
+                    closed_by = str(body.get("by", ""))
+            case "reopen":
+                changes["expired_at"] = None
+                closed_by = ""
+            case "forget":
+                forgotten = True
+            case "trust":
+                changes["trust"] = body.get("trust", "candidate")
+            case "pin":
+                changes["pinned"] = bool(body.get("pinned"))
+            case "widen":
+                changes["scope"] = body.get("scope")
+            case "archive":
+                changes["archived_at"] = operation.at
+            case "restore":
+                changes["archived_at"] = None
+    if memory is None:
+        return None
+    return Folded(
+        memory.model_copy(update={k: v for k, v in changes.items() if v is not None or k.endswith("_at")}),
+        forgotten,
+        closed_by,
+    )

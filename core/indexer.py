@@ -1,0 +1,175 @@
+"""Feeds LanceDB from the records, in batches, and finds out by itself what LanceDB lacks.
+
+There is no stored watermark to trust: at each start the table's rows are compared with the records, and whatever is
+missing, outdated, of another model or no longer wanted is put right. So a crash, a lost power supply, a deleted folder
+and a new model are all the same case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cems.core.recall import lookup
+from cems.core.store import Store, embedded_text, open_store, text_digest
+
+if TYPE_CHECKING:
+    from cems.core.embedding import Embedder
+
+logger = logging.getLogger("cems.indexer")
+
+_BATCH = 128
+_IDLE_OPTIMIZE_SECONDS = 20.0
+
+
+class Indexer:
+    """One store and the records it follows. `wake` after each change; `run` until cancelled."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, embedder: Embedder) -> None:
+        self._folder = folder
+        self._connection = connection
+        self._embedder = embedder
+        self._store: Store | None = None
+        self._woken = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._reconciled = False
+        self._last_write = 0.0
+        self.applied = 0
+        self.waiting = 0
+
+    @property
+    def store(self) -> Store:
+        """The open store. Raises RuntimeError before `open`."""
+        if self._store is None:
+            raise RuntimeError("the store is not open")
+        return self._store
+
+    async def open(self) -> None:
+        """Open the store; a folder LanceDB cannot open is set aside, and a new one filled from the journal."""
+        identity, dimension = self._embedder.identity, self._embedder.dimension
+        try:
+            self._store, _ = await open_store(self._folder, identity, dimension)
+            await self._store.count()
+        except Exception as error:  # noqa: BLE001 - LanceDB raises many kinds; the journal has everything
+            aside = self._folder.with_name(f"{self._folder.name}.damaged-{int(time.time())}")
+            logger.error("the store does not open (%s): set aside as %s, made again", type(error).__name__, aside.name)
+            if self._folder.exists():
+                self._folder.rename(aside)
+            self._store, _ = await open_store(self._folder, identity, dimension)
+        self._reconciled = False
+        self.applied = 0
+
+    def wake(self) -> None:
+        """There is something new in the records."""
+        self._idle.clear()
+        self._woken.set()
+
+    async def settled(self, seconds: float) -> bool:
+        """Wait until the store holds everything there is; False when that takes longer."""
+        try:
+            await asyncio.wait_for(self._idle.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    @property
+    def busy(self) -> bool:
+        return not self._idle.is_set()
+
+    async def run(self) -> None:
+        """Follow the records until cancelled. A failed write is tried again, less and less often."""
+        pause = 0.5
+        self.wake()
+        while True:
+            try:
+                await self._follow()
+                pause = 0.5
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a full disk, a commit conflict: nothing is lost, try again
+                logger.error("writing to the store failed (%s), trying again", type(error).__name__)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 60)
+                self._reconciled = False
+                self._woken.set()
+
+    async def rebuild(self) -> int:
+        """Make the whole folder again from the journal; returns how many memories it holds."""
+        async with self._writing:
+            self.store.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            await self.open()
+            for aside in self._folder.parent.glob(f"{self._folder.name}.damaged-*"):
+                shutil.rmtree(aside, ignore_errors=True)
+            await self._reconcile()
+            await self.store.optimize(force=True)
+            self._idle.set()
+            return await self.store.count()
+
+    async def _follow(self) -> None:
+        try:
+            await asyncio.wait_for(self._woken.wait(), _IDLE_OPTIMIZE_SECONDS)
+        except TimeoutError:
+            if self.store.unoptimized and time.monotonic() - self._last_write > _IDLE_OPTIMIZE_SECONDS:
+                async with self._writing:
+                    await self.store.optimize(force=True)
+            return
+        self._woken.clear()
+        async with self._writing:
+            if not self._reconciled:
+                await self._reconcile()
+            while rows := lookup.rows_after(self._connection, self.applied, _BATCH):
+                await self._write(rows)
+                self.applied = rows[-1]["seq"]
+            await self.store.optimize()
+        if not self._woken.is_set():
+            self._idle.set()
+
+    async def _reconcile(self) -> None:
+        head = self._connection.execute("SELECT COALESCE(MAX(seq), 0) FROM records").fetchone()[0]
+        wanted: dict[str, int] = dict(
+            self._connection.execute("SELECT id, seq FROM records WHERE state != 'hidden'").fetchall()
+        )
+        present = await self.store.entries()
+        await self.store.delete([memory for memory in present if memory not in wanted])
+        stale = [memory for memory, seq in wanted.items() if present.get(memory) != seq]
+        self.waiting = len(stale)
+        for start in range(0, len(stale), _BATCH):
+            part = stale[start : start + _BATCH]
+            await self._write(list(lookup.rows_by_id(self._connection, part).values()))
+            self.waiting = len(stale) - start - len(part)
+        if stale:
+            logger.info("the store lacked %d memories and has them now", len(stale))
+        self.applied = head
+        self._reconciled = True
+
+    async def _write(self, rows: Sequence[dict[str, Any]]) -> None:
+        hidden = [row["id"] for row in rows if row["state"] == "hidden"]
+        kept = [row for row in rows if row["state"] != "hidden"]
+        await self.store.delete(hidden)
+        if kept:
+            await self.store.upsert(kept, await self._vectors(kept))
+        self._last_write = time.monotonic()
+
+    async def _vectors(self, rows: Sequence[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """A vector for each row: the one the store has for the same text, else a new one."""
+        known = await self.store.vectors([row["id"] for row in rows])
+        digests = [text_digest(row) for row in rows]
+        missing = [i for i, row in enumerate(rows) if known.get(row["id"], ("",))[0] != digests[i]]
+        made = await asyncio.to_thread(self._embedder.embed, [embedded_text(rows[i]) for i in missing])
+        vectors = np.zeros((len(rows), self._embedder.dimension), dtype=np.float32)
+        for i, row in enumerate(rows):
+            if i not in missing:
+                vectors[i] = known[row["id"]][1]
+        if missing:
+            vectors[missing] = made
+        return vectors

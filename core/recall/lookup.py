@@ -1,0 +1,137 @@
+"""Reading the records: what search, list and the first stage of recall ask of SQLite. Light: no pydantic.
+
+A row is a plain dictionary: the memory's fields as JSON has them, with `state`, `terms`, `seq` and `closed_by`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+Row = dict[str, Any]
+_FIELDS = "id, scope, trust, state, closed_by, seq, terms, body"
+
+
+def now_text() -> str:
+    """The present instant as the records write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rows_by_id(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Row]:
+    """The rows of these ids, in no order; unknown ids are left out."""
+    found: dict[str, Row] = {}
+    for start in range(0, len(ids), 500):
+        part = ids[start : start + 500]
+        query = f"SELECT {_FIELDS} FROM records WHERE id IN ({_marks(part)})"  # noqa: S608
+        found |= {row["id"]: row for row in map(_row, connection.execute(query, part))}
+    return found
+
+
+def ids_with_prefix(connection: sqlite3.Connection, prefix: str, scopes: Sequence[str], limit: int = 10) -> list[str]:
+    """Ids in the scopes that begin so; forgotten ones too, so that their history can be shown."""
+    prefix = prefix if prefix.startswith("m_") else f"m_{prefix}"
+    query = f"SELECT id FROM records WHERE id >= ? AND id < ? AND scope IN ({_marks(scopes)}) ORDER BY id LIMIT ?"  # noqa: S608
+    return [row[0] for row in connection.execute(query, (prefix, prefix + "\x7f", *scopes, limit))]
+
+
+def rows_with_value(connection: sqlite3.Connection, keys: Sequence[str]) -> list[Row]:
+    """Every row with one of these value keys, live or not, newest first."""
+    query = f"SELECT {_FIELDS} FROM records WHERE value_key IN ({_marks(keys)}) ORDER BY recorded_at DESC, n DESC"  # noqa: S608
+    return list(map(_row, connection.execute(query, keys)))
+
+
+def keyword_rows(
+    connection: sqlite3.Connection, query_terms: Iterable[str], scopes: Sequence[str], limit: int
+) -> list[Row]:
+    """The live rows in the scopes that BM25 ranks highest for any of the terms."""
+    wanted = sorted(set(query_terms))
+    if not wanted:
+        return []
+    # Terms are letters and digits only; the quotes keep FTS5 from reading `or`, `near` and the like as operators.
+    match = " OR ".join(f'"{term}"' for term in wanted)
+    fields = ", ".join(f"records.{name.strip()}" for name in _FIELDS.split(","))
+    query = (
+        f"SELECT {fields} FROM keywords JOIN records ON records.n = keywords.rowid WHERE keywords MATCH ? "  # noqa: S608
+        f"AND state = 'live' AND scope IN ({_marks(scopes)}) ORDER BY keywords.rank LIMIT ?"
+    )
+    return list(map(_row, connection.execute(query, (match, *scopes, limit))))
+
+
+def rows_after(connection: sqlite3.Connection, seq: int, limit: int) -> list[Row]:
+    """Rows changed after journal entry `seq`, oldest change first: what LanceDB has not seen."""
+    query = f"SELECT {_FIELDS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608
+    return list(map(_row, connection.execute(query, (seq, limit))))
+
+
+def live_rows_after(connection: sqlite3.Connection, seq: int, scopes: Sequence[str], limit: int) -> list[Row]:
+    """The same, live ones in the scopes only, newest change first."""
+    query = (
+        f"SELECT {_FIELDS} FROM records WHERE seq > ? AND state = 'live' AND scope IN ({_marks(scopes)}) "  # noqa: S608
+        "ORDER BY seq DESC LIMIT ?"
+    )
+    return list(map(_row, connection.execute(query, (seq, *scopes, limit))))
+
+
+def listed_rows(
+    connection: sqlite3.Connection,
+    scopes: Sequence[str],
+    *,
+    states: Sequence[str] = ("live",),
+    categories: Sequence[str] = (),
+    pinned: bool | None = None,
+    limit: int = 50,
+    offset: int = 0,
+) -> list[Row]:
+    """Rows of the scopes, newest first."""
+    query = f"SELECT {_FIELDS} FROM records WHERE scope IN ({_marks(scopes)}) AND state IN ({_marks(states)})"  # noqa: S608
+    values: list[Any] = [*scopes, *states]
+    if categories:
+        query += f" AND category IN ({_marks(categories)})"
+        values += categories
+    if pinned is not None:
+        query += " AND pinned = ?"
+        values.append(int(pinned))
+    query += " ORDER BY recorded_at DESC, n DESC LIMIT ? OFFSET ?"
+    return list(map(_row, connection.execute(query, (*values, limit, offset))))
+
+
+def count_by_state(connection: sqlite3.Connection, scopes: Sequence[str] | None = None) -> dict[str, int]:
+    """How many memories are in each state, in the scopes or in all."""
+    where = f"WHERE scope IN ({_marks(scopes)})" if scopes is not None else ""
+    return dict(
+        connection.execute(f"SELECT state, COUNT(*) FROM records {where} GROUP BY state", scopes or ()).fetchall()
+    )
+
+
+def term_counts(connection: sqlite3.Connection, query_terms: Iterable[str], scopes: Sequence[str]) -> dict[str, int]:
+    """In how many live memories of the scopes each term occurs; terms that occur in none are left out."""
+    wanted = sorted(set(query_terms))
+    query = f"SELECT term, SUM(count) FROM scope_terms WHERE scope IN ({_marks(scopes)}) AND term IN ({_marks(wanted)}) GROUP BY term"  # noqa: S608
+    return dict(connection.execute(query, (*scopes, *wanted)).fetchall())
+
+
+def live_count(connection: sqlite3.Connection, scopes: Sequence[str]) -> int:
+    """Live memories in the scopes."""
+    query = f"SELECT COALESCE(SUM(live), 0) FROM scope_sizes WHERE scope IN ({_marks(scopes)})"  # noqa: S608
+    return int(connection.execute(query, tuple(scopes)).fetchone()[0])
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    memory_id, scope, trust, state, closed_by, seq, words, body = values
+    row: Row = json.loads(body)
+    return row | {
+        "id": memory_id,
+        "scope": scope,
+        "trust": trust,
+        "state": state,
+        "closed_by": closed_by,
+        "seq": seq,
+        "terms": words,
+    }
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))

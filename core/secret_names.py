@@ -1,0 +1,313 @@
+"""Secrets without a shape of their own, found beside the name they are given: `password=…`, `FOO_TOKEN: …`, `--api-key …`.
+
+Names are judged by their words, values by what they could otherwise be: a placeholder, a reference to a variable, a type,
+a path, an identifier, a word of prose. Nothing is redacted for its entropy alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Literal
+
+from cems.core.redact import MARKER, Finding
+
+Category = Literal["password", "secret", "token", "api-key", "session"]
+# How the value is written: shell or .env line, `a=b` in a URL or connection string, `a = b` in code or ini, `a: b`,
+# a command's option, a sentence.
+Style = Literal["env", "compact", "spaced", "colon", "flag", "prose"]
+
+_NAMES: tuple[tuple[Category, str], ...] = (
+    ("password", r"pass(?:word|wd|phrase|code)|(?<=.)pass|pwd|passwort|keypass|storepass|contrase[nñ]a"),
+    ("api-key", r"(?:api|app|access|secret|secretaccess|private|priv|auth|service|account|db|database|client|encryption|signing"
+     r"|signature|master|shared|sharedaccess|storage|license|jwt|hmac|session|cookie|deploy|consumer|subscription|webhook|crypt"
+     r"|cipher|aes|root|admin|user|project|ssh|gpg|token|fernet|bearer)keys?|clientkeydata|wgkey|presharedkey|keybase64"),
+    ("secret", r"secret|secrets|secretbase|credentials?|connectionstring|mnemonic|seedphrase"),
+    ("token", r"(?<!next)(?<!page)(?<!pad)(?<!eos)(?<!bos)(?<!unk)(?<!cls)(?<!sep)(?<!mask)(?<!special)(?<!continuation)(?<!start)"
+     r"(?<!end)(?<!first)(?<!last)(?<!max)(?<!min)(?<!stop)(?<!design)(?<!color)(?<!sync)token|jwt|bearer|authorization|_?auth"),
+    ("session", r"phpsessid|jsessionid|sessionid|connectsid|csrftoken|xsrftoken"),
+)  # fmt: skip
+_WORD = re.compile(r"[A-Z]+(?![a-zñ])|[A-Z]?[a-zñ]+|\d+")
+# Words after the telling one that leave the value a secret; any other (`password_policy`, `token_count`) makes it none.
+_SUFFIXES = frozenset(
+    ["prod", "production", "dev", "development", "stage", "staging", "test", "testing", "live", "sandbox", "local", "value", "val", "raw", "plain", "plaintext", "text", "txt", "old", "new", "current", "primary", "secondary", "backup", "default", "string", "b64", "base64", "bytes", "hex", "encoded", "encrypted", "salt", "enc", "data", "main", "admin", "user", "root"]
+)
+
+_OPEN = r"""(?:\\{0,4}["'`]|[\])]){0,3}"""
+_ASSIGNMENT = re.compile(
+    rf"(?<![A-Za-z0-9_.$-])(?P<name>[A-Za-zñ_$.-][A-Za-z0-9ñ_.$-]{{1,120}}){_OPEN}"
+    r"(?P<before>[ \t]{0,40})(?:(?P<colon>::?(?!=))|(?P<equal>=>|:=|\?=|[!=]?={1,3}))(?P<after>\s{0,40})"
+)
+# Between a name and its value in typed code: `password: str = "…"`, `const char *token[32] = …`.
+_TYPE = re.compile(
+    r"(?:Optional\[)?(?:str|string|String|bytes|SecretStr|&str|&'static str|char)\]?(?: \| (?:None|null|undefined))?\s{0,4}=\s{0,4}"
+)
+_FLAG = re.compile(r"(?<![\w-])--?(?P<name>[a-z][a-z0-9-]{2,60})[ \t]{1,8}(?=[^\s-])")
+_PROSE = re.compile(
+    r"(?i)\b(?P<name>password|passphrase|passcode|pwd|secret|token|api[ _-]?key|access[ _-]?key|secret[ _-]?key)"
+    r"(?:\s{1,4}(?:for|of|to|on)\s{1,4}[^\n.:;,]{1,60}?)?\s{1,4}(?:is|was|are|to|as|=|:)(?:\s{1,4}(?:now|still|set to|just))?:?\s{1,4}(?=\S)"
+)
+_QUOTED = re.compile(
+    r"""(?P<escape>\\{0,4})(?P<quote>["'`])(?P<value>(?:(?!(?P=escape)(?P=quote))[^\n]){0,4000})(?P=escape)(?P=quote)"""
+)
+_PREFIXED_QUOTE = re.compile(r"""(?:[rbfu]{1,2}|@|\$)?(?=\\{0,4}["'`])|(?:[A-Za-z_.]{0,40}\()(?=\\{0,4}["'`])""")
+_BARE = re.compile(r"""(?:(?!\\{1,4}[nrt"'`])[^\s"'`<>&,;|])+""")
+_BARE_ENV = re.compile(r"""(?:(?!\\{1,4}[nrt"'`])[^\s"'`])+""")
+
+_PLACEHOLDER = re.compile(
+    r"(?ix) [<{\[(%&*@!#].* | \$.* | .*(?:\.\.\.|…|\*\*\*|\$\{|\{\{|%\(|xxxx|____).* | [x*.\-_#0?•]+"
+    r" | (?:your|my|the|some|insert|enter|replace|add|put)[-_ ].* | .*(?:[-_]here|_goes_here|[-_]placeholder|example|changeme|change[-_]me|change[-_]it)"
+    r" | (?:process\.env|os\.environ|os\.getenv|env|secrets|vars|import\.meta|config|settings|credentials|self|this|keyring|ctx|args|options|opts|params|req|request|res|response|data)[.\[(:].*"
+    r" | (?:op|vault|file|https?|ssm|secretsmanager|arn|keychain|keyring|gcp|sops|ref):.*"
+    r" | password\d?|passwd|passphrase|pass|pwd|secret|token|key|apikey|api[-_]key|access[-_]?token|credentials?|hidden|masked|redacted|removed|omitted"
+    r" | test|testing|foo|bar|baz|foobar|dummy|fake|sample|demo|placeholder|todo|tbd|n/?a|none|null|nil|undefined|empty|unset|default|optional"
+    r" | required|true|false|yes|no|on|off|enabled|disabled|string|str|text|int|integer|number|bool|boolean|bytes|buffer|object|array|any|never|void"
+    r" | unknown|uuid|secretstr|optional|include|omit|same-origin|user:pass(?:word)?|username|root|admin|invalid|incorrect|expired|missing|wrong|valid"
+    r" | ok|changed|reset|updated|stored|saved|sent|generated|rotated|revoked|encrypted|hashed|bearer|basic|digest|authentication|authorization|token-based"
+)
+_SECRETLIKE_WORDS = frozenset(
+    ["password", "passwords", "passwd", "passphrase", "pass", "pwd", "secret", "secrets", "token", "tokens", "key", "keys", "credential", "credentials", "auth", "name", "names", "id", "ids", "value", "field", "input", "param", "arg", "your", "my", "example", "sample", "placeholder", "tls", "cert", "certs", "certificate", "config", "file", "path", "env", "var", "csrf"]
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z_$]*\d{0,2}(?:\[\w*\])?[!?]?")
+_KEBAB = re.compile(r"[A-Za-z]+(?:[-_./:][A-Za-z]+)+\d{0,2}")
+_DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[!?]?")
+_CALL = re.compile(r"(?:await |new |not )?[A-Za-z_$@!][\w$.:>?-]*[(\[{].*", re.DOTALL)
+_PATH = re.compile(
+    r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ -]{1,40}[/\\]?){1,20}|[\w.-]{1,40}/[\w./-]{1,200}|[\w.-]{1,80}\.(?:pem|key|txt|json|ya?ml|env|crt|py|ts|js|go|rs)"
+)
+_HASH_LABEL = re.compile(
+    r"(?i)(?:sha\d{1,3}|md5|blake\w{1,3}|ssh-\w+|ecdsa-\S+|hs\d{3}|rs\d{3}|es\d{3}|aes\S*|pbkdf2\S*|utf-?\d+|v\d+(?:\.\d+)*)(?:[:_-].*)?"
+)
+
+
+def find(text: str) -> Iterator[Finding]:
+    """Findings in no order; they may overlap."""
+    if not re.search(
+        r"(?i)pass|pwd|key|secret|credential|token|auth|jwt|bearer|sess|\.sid|connectionstring|mnemonic|contrase", text
+    ):
+        return
+    for match in _ASSIGNMENT.finditer(text):
+        category = _category(match["name"])
+        if category:
+            yield from _assigned(text, match, category)
+    for pattern, style in ((_FLAG, "flag"), (_PROSE, "prose")):
+        for match in pattern.finditer(text):
+            category = _category(match["name"])
+            if category:
+                yield from _value(text, match.end(), category, style)  # type: ignore[arg-type]
+
+
+def looks_random(value: str) -> bool:
+    """Whether `value` could be machine-made: long enough, of letters and digits, and not a word with a number."""
+    letters = sum(character.isalpha() for character in value)
+    digits = sum(character.isdigit() for character in value)
+    if len(value) < 8 or not letters or is_placeholder(value):
+        return False
+    if digits:
+        return not re.fullmatch(r"[A-Za-z]+[-_.]?\d{1,4}(?:[-_.]?[a-z]+)*", value) and not _HASH_LABEL.fullmatch(value)
+    mixed = value != value.lower() and value != value.upper()
+    return len(value) >= 20 and mixed and entropy(value) > 3.8 and not _KEBAB.fullmatch(value) and not _humps(value)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether `value` stands for a secret rather than being one."""
+    return (
+        not value.strip()
+        or len(set(value)) < 3
+        or bool(_PLACEHOLDER.fullmatch(value))
+        or bool(MARKER.search(value))
+        or "[redacted" in value.lower()
+        or _library_filters(value)
+    )
+
+
+def entropy(value: str) -> float:
+    """Shannon entropy in bits a character over the base64 alphabet, as detect-secrets counts it."""
+    return float(_entropy_plugin().calculate_shannon_entropy(value))
+
+
+@cache
+def _entropy_plugin() -> Any:
+    from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString
+
+    return Base64HighEntropyString()
+
+
+def _library_filters(value: str) -> bool:
+    from detect_secrets.filters import heuristic
+
+    return bool(heuristic.is_templated_secret(value)) or (
+        len(value) > 5 and bool(heuristic.is_sequential_string(value))
+    )
+
+
+@cache
+def _names() -> tuple[tuple[Category, re.Pattern[str]], ...]:
+    from detect_secrets.plugins.keyword import DENYLIST
+
+    # The library's words count too, for a name it knows and we do not.
+    compiled = [(category, re.compile(rf"(?:.*)(?:{words})", re.IGNORECASE)) for category, words in _NAMES]
+    return (*compiled, ("secret", re.compile(rf".*(?:{'|'.join(DENYLIST)})", re.IGNORECASE)))
+
+
+def _category(name: str) -> Category | None:
+    words = [word.lower() for word in _WORD.findall(name[-80:])]
+    while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdigit()):
+        words.pop()
+    if len(words) == 1 and words[0] == "pass":
+        return "password" if name.isupper() else None
+    joined = "".join(words)
+    return next((category for category, pattern in _names() if pattern.fullmatch(joined)), None)
+
+
+def _assigned(text: str, match: re.Match[str], category: Category) -> Iterator[Finding]:
+    name, place = match["name"], match.end()
+    if "\n" in match["after"]:
+        return
+    style: Style = "spaced"
+    if match["colon"]:
+        style = "colon"
+        typed = _TYPE.match(text, place)
+        if typed:
+            place, style = typed.end(), "spaced"
+    elif not match["before"] and not match["after"]:
+        before = text[max(0, match.start() - 8) : match.start()]
+        starts_line = not before.strip(" \t") or before.endswith(
+            ("\n", "export ", "set ", "env ", "ENV ", "ARG ", "-e ", "\\n", "$env:")
+        )
+        style = "env" if name.upper() == name or starts_line else "compact"
+    yield from _value(text, place, category, style, name, match.start())
+
+
+def _value(
+    text: str, place: int, category: Category, style: Style, name: str = "", start: int = -1
+) -> Iterator[Finding]:
+    prefix = _PREFIXED_QUOTE.match(text, place)
+    quoted = _QUOTED.match(text, prefix.end() if prefix else place)
+    if quoted:
+        if prefix and "(" in prefix[0] and not prefix[0].lower().startswith(("secretstr", "str", "string")):
+            return
+        low, high = quoted.span("value")
+        if _is_secret(category, style, name, text[low:high], quoted=True):
+            yield Finding(low, high, category, 400)
+        return
+    bare = (_BARE_ENV if style == "env" else _BARE).match(text, place, place + 4000)
+    if not bare:
+        return
+    value = bare[0].rstrip(".,;:!?)]}" if style != "env" else ",;")
+    follows = text[place + len(value) : place + len(value) + 2]
+    if style == "colon" and not value.isascii():
+        return
+    if style == "colon" and not re.search(r"\d", value) and not _fills_line(text, start, place + len(value)):
+        return
+    if style == "compact" and follows[:1] in (",", ")") and _IDENTIFIER.fullmatch(value):
+        return
+    if _is_secret(category, style, name, value, quoted=False):
+        yield Finding(place, place + len(value), category, 400)
+
+
+def _fills_line(text: str, start: int, end: int) -> bool:
+    """Whether a name and its value are all that a line holds, as in YAML."""
+    before = text[text.rfind("\n", max(0, start - 40), start) + 1 : start] if start > 0 else ""
+    after = text[end : end + 2]
+    return not before[-40:].strip(" \t-\"'>|") and (not after or after[0] in "\r\n")
+
+
+def _is_secret(category: Category, style: Style, name: str, value: str, *, quoted: bool) -> bool:
+    if len(value) < 4 or is_placeholder(value) or value.lower() == name.lower() or _docker_auth(name, value):
+        return bool(value) and _docker_auth(name, value)
+    if _stands_for_something_else(value, style, quoted=quoted):
+        return False
+    digits = any(character.isdigit() for character in value)
+    letters = any(character.isalpha() for character in value)
+    if category in ("token", "api-key", "session"):
+        return _is_token(style, value, quoted=quoted, digits=digits, letters=letters, name=name)
+    if any(character.isspace() for character in value):
+        return bool(re.search(r"(?i)phrase|mnemonic|seed", name)) and len(value.split()) >= 4
+    if style == "prose":
+        return _prose_password(value, quoted=quoted, digits=digits)
+    if value.isalpha():
+        # `password: string`, `secret = clientSecret`: a word alone is a secret only where nothing else is written so.
+        words = {word.lower() for word in _WORD.findall(value)}
+        if words & _SECRETLIKE_WORDS or len(value) < 6 - 2 * (style == "env"):
+            return False
+        return quoted or style == "env" or (style in ("compact", "flag", "colon") and not value[0].isupper())
+    if not digits and category == "secret" and _KEBAB.fullmatch(value):
+        return False
+    if not letters:
+        return digits and (style in ("env", "flag", "compact") or quoted) and category == "password"
+    return True
+
+
+def _is_token(style: Style, value: str, *, quoted: bool, digits: bool, letters: bool, name: str) -> bool:
+    if not letters or any(character.isspace() for character in value) or not value.isascii():
+        return False
+    if style == "prose":
+        return looks_random(value) and len(value) >= 12
+    if digits and (quoted or style in ("env", "flag", "colon", "compact")):
+        return len(value) >= 6 + 2 * (style != "env") and not _HASH_LABEL.fullmatch(value)
+    if style == "env" and name.isupper() and value.isalpha():
+        return len(value) >= 8 and entropy(value) > 2.5
+    return looks_random(value) and len(value) >= 12
+
+
+def _prose_password(value: str, *, quoted: bool, digits: bool) -> bool:
+    symbols = bool(re.search(r"[^\w\s.,:;-]", value))
+    if _HASH_LABEL.fullmatch(value) or not re.search(r"[A-Za-z]", value):
+        return False
+    if quoted:
+        return digits or symbols
+    kinds = digits + symbols + (value != value.lower()) + (value != value.upper())
+    return len(value) >= 8 and digits and kinds >= 3 and not re.fullmatch(r"[A-Za-z]+-?\d+(?:[-/][A-Za-z]+)*", value)
+
+
+def _stands_for_something_else(value: str, style: Style, *, quoted: bool) -> bool:
+    """Code that yields the secret, a place that holds it, or a name for it."""
+    if not quoted and style != "env" and (_CALL.fullmatch(value) or _DOTTED.fullmatch(value)):
+        return True
+    if not quoted and style == "env" and re.fullmatch(r"[A-Za-z_.]+\(.*\)?", value):
+        return True
+    if "://" in value or (_PATH.fullmatch(value) and not _base64_like(value)):
+        return True
+    if (
+        not quoted
+        and style in ("spaced", "compact")
+        and re.fullmatch(r"[A-Za-z_$][A-Za-z]*(?:_[A-Za-z]+|[A-Z][a-z]+)*\d?", value)
+    ):
+        return True
+    if _KEBAB.fullmatch(value) or _humps(value):
+        words = {word.lower() for word in _WORD.findall(value)}
+        return bool(words & _SECRETLIKE_WORDS)
+    return False
+
+
+def _humps(value: str) -> bool:
+    """camelCase or PascalCase: an identifier. Three letters a word at the least, or random letters would pass."""
+    words = _WORD.findall(value)
+    return (
+        value.isalnum()
+        and len(words) > 1
+        and len(value) / len(words) >= 3.5
+        and not any(w.isdigit() for w in words[:-1])
+    )
+
+
+def _base64_like(value: str) -> bool:
+    return (
+        len(value) >= 24
+        and bool(re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", value))
+        and looks_random(value.replace("/", "a"))
+    )
+
+
+def _docker_auth(name: str, value: str) -> bool:
+    """`"auth": "<base64 of user:password>"`, as in `~/.docker/config.json` and `.npmrc`."""
+    if name.lower().strip("_.") != "auth" or not re.fullmatch(r"[A-Za-z0-9+/]{8,2000}={0,2}", value) or len(value) % 4:
+        return False
+    try:
+        return bool(re.fullmatch(rb"[^\s:]{1,200}:[ -~]{3,}", base64.b64decode(value)))
+    except (binascii.Error, ValueError):
+        return False

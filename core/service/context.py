@@ -1,0 +1,20 @@
+"""What a caller says about itself (working folder, version, agent's variables), as one HTTP header value.
+
+Written by the hook process too, so: built-ins only. The form is the hex of NUL-separated `key=value` bytes.
+"""
+
+HEADER = "X-Cems-Context"
+
+
+def encode(pairs: "dict[str, str]") -> str:
+    """Hex text of the pairs. Undecodable bytes survive as surrogates; NUL cannot occur in an environment or a path."""
+    joined = "\0".join(f"{key}={value}" for key, value in pairs.items())
+    return joined.encode("utf-8", "surrogateescape").hex()
+
+
+def decode(text: str) -> "dict[str, str]":
+    """The pairs of `encode`; raises ValueError on anything that is not hex."""
+    if not text:
+        return {}
+    parts = bytes.fromhex(text).decode("utf-8", "surrogateescape").split("\0")
+    return dict(part.split("=", 1) for part in parts if "=" in part)

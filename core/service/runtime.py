@@ -1,0 +1,134 @@
+"""The daemon's second stage: settings, gateway, embedder, store, and the app that serves everything but hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from cems import __version__
+from cems.core.config import Settings, load, recall_policy
+from cems.core.embedding import Embedder, EmbedderUnavailable, load_embedder
+from cems.core.indexer import Indexer
+from cems.core.journal import Journal, connect
+from cems.core.memories import Memories
+from cems.core.paths import Home
+from cems.core.policy import Snapshot, write_snapshot
+from cems.core.recall.engine import KeywordSearcher, Searcher
+from cems.core.recall.hybrid import HybridSearcher
+from cems.core.records import Records
+from cems.core.service.commands import TypedCommands
+from cems.core.service.hooks import HookService, load_agents, registered_agents
+from cems.core.service.operations import Operations
+from cems.core.tokens import count_tokens
+from cems.core.value import load_value_key
+
+logger = logging.getLogger("cems.daemon")
+
+_FLUSH_SECONDS = 1.0
+_PRUNE_SECONDS = 3_600.0
+
+
+class Runtime:
+    """Everything the second stage holds open."""
+
+    def __init__(self, home: Home, hooks: HookService) -> None:
+        """Import and open what takes time; runs in a thread while hooks are answered by words."""
+        self.settings: Settings = load(home)
+        self.idle_seconds = self.settings.idle_seconds
+        self.hook_deadline = self.settings.hook_deadline
+        logging.getLogger("cems").setLevel(self.settings.log_level)
+        self._home = home
+        self._hooks = hooks
+        key = load_value_key(home.keys, create=not home.journal.exists())
+        self.journal = Journal(home.journal, Records(key))
+        self._reader: sqlite3.Connection = connect(home.journal, write=False)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="cems-writer")
+        self._indexer: Indexer | None = None
+        self.operations = Operations(
+            home=home, memories=Memories(self.journal, key, count_tokens), journal=self.journal, reader=self._reader,
+            writer=self._writer, hooks=hooks,
+        )  # fmt: skip
+        targets = registered_agents()
+        policy = recall_policy(self.settings)
+        write_snapshot(home, __version__, Snapshot(policy, targets))
+        hooks.connect(self._reader)
+        hooks.accept(TypedCommands(self.operations), load_agents(targets), policy)
+        self._embedder, self._without = self._load_embedder()
+        if self._embedder is not None:
+            # Over half of a cold start: here, in the thread, not in the event loop.
+            import lancedb  # noqa: F401
+        from cems.core.service.routes import build_app
+
+        self.app: Any = build_app(self.operations)
+
+    async def startup(self) -> None:
+        """Open the store in the event loop that will use it."""
+        searcher: Searcher
+        if self._embedder is None:
+            searcher = KeywordSearcher(self._reader, self._without)
+        else:
+            try:
+                self._indexer = Indexer(self._home.store, self._reader, self._embedder)
+                await self._indexer.open()
+                searcher = await asyncio.to_thread(HybridSearcher, self._reader, self._indexer, self._embedder)
+            except Exception as error:
+                logger.exception("the store cannot be used")
+                self._indexer = None
+                self._without = f"the store cannot be used ({type(error).__name__}); `cems doctor` says more"
+                searcher = KeywordSearcher(self._reader, self._without)
+        self._hooks.upgrade(searcher)
+        self.operations.equip(searcher, self._indexer, self._embedder, self._without, self.settings)
+
+    async def run_background(self) -> None:
+        """Follow the records and keep the session table, until cancelled."""
+        tasks = [asyncio.create_task(self._keep_sessions())]
+        if self._indexer is not None:
+            tasks.append(asyncio.create_task(self._indexer.run()))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def busy(self) -> bool:
+        """Whether leaving now would leave work undone."""
+        return self._indexer is not None and self._indexer.busy
+
+    def close(self) -> None:
+        """Let the writer finish, then close every file."""
+        self._writer.shutdown(wait=True)
+        if self._indexer is not None:
+            self._indexer.store.close()
+        self._reader.close()
+        self.journal.close()
+
+    def _load_embedder(self) -> tuple[Embedder | None, str]:
+        settings = self.settings
+        try:
+            return load_embedder(
+                settings.embedding_model, cache=settings.embedding_cache, download=settings.embedding_download,
+                threads=settings.embedding_threads,
+            ), ""  # fmt: skip
+        except EmbedderUnavailable as error:
+            logger.warning("full text alone: %s", error)
+            return None, f"full text alone: {error}"
+
+    async def _keep_sessions(self) -> None:
+        pruned = 0.0
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            await asyncio.to_thread(self._hooks.sessions.flush)
+            if time.monotonic() - pruned > _PRUNE_SECONDS:
+                pruned = time.monotonic()
+                await asyncio.to_thread(self._hooks.sessions.prune)
+
+
+def open_runtime(home: Home, hooks: HookService) -> Runtime:
+    """The second stage for a home; raises what keeps it from opening, with a message a person can act on."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return Runtime(home, hooks)

@@ -1,0 +1,163 @@
+"""The agents' sessions the daemon knows: which memories each was given, when each spoke last. Light.
+
+Kept in memory and written to `state.db` in batches: usage is no change of memory, so it is not in the journal, and
+losing its last second costs a repeated line at worst.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_SCHEMA = (
+    """
+    CREATE TABLE sessions (session TEXT PRIMARY KEY, agent TEXT, scope TEXT, started REAL, seen REAL, ended INTEGER);
+    CREATE TABLE shown (session TEXT, memory TEXT, at REAL, how TEXT, PRIMARY KEY (session, memory));
+    CREATE TABLE usage (memory TEXT PRIMARY KEY, shown INTEGER NOT NULL, last_shown REAL, useful INTEGER NOT NULL, noise INTEGER NOT NULL);
+    """,
+)
+_KEEP_SECONDS = 30 * 86_400
+_ALIVE_SECONDS = 3_600
+
+
+@dataclass(slots=True)
+class Session:
+    """One session of one agent. `shown` maps a memory's id to how it was given (`profile` or `prompt`)."""
+
+    id: str
+    agent: str = ""
+    scope: str = ""
+    started: float = 0.0
+    seen: float = 0.0
+    ended: bool = False
+    shown: dict[str, str] = field(default_factory=dict)
+    last_message: str = ""
+    last_turn: str = ""
+    last_block: str = ""
+
+
+class Sessions:
+    """All sessions of one CEMS_HOME. Thread safe."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._migrate()
+        self._known: dict[str, Session] = {}
+        self._dirty: set[str] = set()
+        self._usage: dict[str, tuple[int, int, int]] = {}
+
+    def get(self, session_id: str) -> Session:
+        """The session, from memory, from the file, or new."""
+        with self._lock:
+            session = self._known.get(session_id)
+            if session is None:
+                session = self._known[session_id] = self._load(session_id)
+            return session
+
+    def touch(self, session: Session, *, agent: str = "", scope: str = "", ended: bool | None = None) -> None:
+        """Note that the session was heard of now."""
+        with self._lock:
+            session.seen = time.time()
+            session.started = session.started or session.seen
+            session.agent = agent or session.agent
+            session.scope = scope or session.scope
+            session.ended = session.ended if ended is None else ended
+            self._dirty.add(session.id)
+
+    def give(self, session: Session, memories: Iterable[str], how: str) -> None:
+        """Note that these memories were put in front of the session's model."""
+        with self._lock:
+            for memory in memories:
+                session.shown.setdefault(memory, how)
+                self._count(memory, shown=1)
+            self._dirty.add(session.id)
+
+    def take_back(self, session: Session) -> None:
+        """The model's context was compacted or cleared: what it had been given is gone from it."""
+        with self._lock:
+            session.shown.clear()
+            session.last_turn = session.last_block = ""
+            self._connection.execute("DELETE FROM shown WHERE session = ?", (session.id,))
+
+    def mark(self, memory: str, *, useful: bool) -> None:
+        """A person's or an agent's word on whether a memory helped."""
+        with self._lock:
+            self._count(memory, useful=int(useful), noise=int(not useful))
+
+    def alive(self) -> int:
+        """Sessions that have not ended and spoke within the last hour."""
+        with self._lock:
+            since = time.time() - _ALIVE_SECONDS
+            return sum(1 for session in self._known.values() if not session.ended and session.seen > since)
+
+    def flush(self) -> None:
+        """Write what changed."""
+        with self._lock:
+            if not (self._dirty or self._usage):
+                return
+            now = time.time()
+            self._connection.execute("BEGIN")
+            for session in (self._known[each] for each in self._dirty):
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO sessions VALUES (?,?,?,?,?,?)",
+                    (session.id, session.agent, session.scope, session.started, session.seen, int(session.ended)),
+                )
+                self._connection.executemany(
+                    "INSERT OR IGNORE INTO shown VALUES (?,?,?,?)",
+                    [(session.id, memory, now, how) for memory, how in session.shown.items()],
+                )
+            self._connection.executemany(
+                "INSERT INTO usage VALUES (?,?,?,?,?) ON CONFLICT (memory) DO UPDATE SET shown = shown + excluded.shown, "
+                "last_shown = MAX(last_shown, excluded.last_shown), useful = useful + excluded.useful, noise = noise + excluded.noise",
+                [
+                    (memory, shown, now if shown else 0, useful, noise)
+                    for memory, (shown, useful, noise) in self._usage.items()
+                ],
+            )
+            self._connection.execute("COMMIT")
+            self._dirty.clear()
+            self._usage.clear()
+
+    def prune(self) -> None:
+        """Forget sessions not heard of for a month."""
+        with self._lock:
+            before = time.time() - _KEEP_SECONDS
+            self._connection.execute(
+                "DELETE FROM shown WHERE session IN (SELECT session FROM sessions WHERE seen < ?)", (before,)
+            )
+            self._connection.execute("DELETE FROM sessions WHERE seen < ?", (before,))
+
+    def close(self) -> None:
+        self.flush()
+        self._connection.close()
+
+    def _count(self, memory: str, shown: int = 0, useful: int = 0, noise: int = 0) -> None:
+        old = self._usage.get(memory, (0, 0, 0))
+        self._usage[memory] = (old[0] + shown, old[1] + useful, old[2] + noise)
+
+    def _load(self, session_id: str) -> Session:
+        row = self._connection.execute(
+            "SELECT session, agent, scope, started, seen, ended FROM sessions WHERE session = ?", (session_id,)
+        ).fetchone()
+        if row is None:
+            return Session(session_id)
+        shown: Any = self._connection.execute(
+            "SELECT memory, how FROM shown WHERE session = ?", (session_id,)
+        ).fetchall()
+        return Session(*row[:5], bool(row[5]), dict(shown))
+
+    def _migrate(self) -> None:
+        found = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        for version in range(found, len(_SCHEMA)):
+            self._connection.executescript(f"BEGIN;{_SCHEMA[version]}PRAGMA user_version={version + 1};COMMIT;")

@@ -1,0 +1,78 @@
+"""What setup would do, worked out without writing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cems.adapters.base import Agent, ConfigUnreadable, Detection, FileEdit, Machine, Wiring, Wish
+from cems.core.paths import Home
+from cems.installer import launchers
+from cems.installer.launchers import LinkPlan
+from cems.installer.record import InstallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlan:
+    """One agent: where it is, and what is to be written, or the `problem` that keeps us from it."""
+
+    agent: Agent
+    detection: Detection
+    wiring: Wiring | None = None
+    problem: str = ""
+
+    @property
+    def edits(self) -> tuple[FileEdit, ...]:
+        return self.wiring.edits if self.wiring else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All of it. `launchers` are those to be written; `absent` are agents that are not on this machine."""
+
+    agents: tuple[AgentPlan, ...]
+    absent: tuple[AgentPlan, ...]
+    launchers: tuple[Path, ...]
+    link: LinkPlan
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.launchers) or self.makes_link or any(plan.edits for plan in self.agents)
+
+    @property
+    def makes_link(self) -> bool:
+        return self.link.link is not None and not self.link.made
+
+    @property
+    def problems(self) -> list[str]:
+        return [plan.problem for plan in self.agents if plan.problem]
+
+
+def plan_setup(
+    home: Home,
+    machine: Machine,
+    agents: Mapping[str, Agent],
+    record: InstallRecord,
+    *,
+    insisted: frozenset[str] = frozenset(),
+    permissions: bool = True,
+    repair: bool = False,
+) -> Plan:
+    """The plan for these agents. `insisted` are set up whether or not they are found, as with `repair`."""
+    here, absent = [], []
+    for name, agent in agents.items():
+        detection = agent.detect(machine)
+        if not detection.found and name not in insisted:
+            absent.append(AgentPlan(agent, detection))
+            continue
+        known = record.agent(name, detection.config_dir)
+        wish = Wish(known, permissions=permissions, repair=repair or name in insisted)
+        try:
+            wiring = agent.wire(machine, launchers.launchers(home), wish)
+        except ConfigUnreadable as problem:
+            here.append(AgentPlan(agent, detection, problem=str(problem)))
+        else:
+            here.append(AgentPlan(agent, detection, wiring))
+    missing = launchers.outdated(home)
+    return Plan(tuple(here), tuple(absent), tuple(missing), launchers.plan_link(machine, home))

@@ -1,0 +1,161 @@
+"""Proof that it works: a memory goes in, and the installed hook, run as an agent runs it, brings it back.
+
+The round trip is made in a throwaway CEMS_HOME beside the person's memories, with the same program and the
+same launchers, so that nothing of it stays. Then the person's own hook is run once, with a prompt nothing
+is kept of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cems import __version__
+from cems.adapters.claude_code.config import hook_command
+from cems.core.paths import PRIVATE_DIR, Home
+from cems.core.service.client import Client, DaemonUnreachable, OperationError, stop_daemon
+from cems.installer import launchers
+from cems.installer.apply import apply_launchers
+
+MEMORY = "The demonstration server of this project listens on port 4817, because 8080 was taken."
+PROMPT = "Which port does the demonstration server of this project listen on?"
+SIGN = "4817"
+# A prompt that agents send by themselves: it is answered with nothing, and nothing is kept of it.
+MACHINE_PROMPT = "<task-notification>\n<status>completed</status>\n</task-notification>"
+SCRIPT = "cems_user_prompts_submit"
+
+# Loading the store and the model for the first time can take this long on a slow disk.
+PATIENCE = 60.0
+HOOK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """`block`: what the model would have seen; `milliseconds`: what the hook took; `problem`: "" for none."""
+
+    block: str = ""
+    milliseconds: float = 0.0
+    problem: str = ""
+
+
+def prove(home: Home, environ: Mapping[str, str] = os.environ) -> Proof:
+    """Make the round trip; at most about a minute. Needs the launchers of `home` in place."""
+    try:
+        proof = _round_trip(home, environ)
+    except (DaemonUnreachable, OperationError, OSError, subprocess.TimeoutExpired) as problem:
+        return Proof(problem=f"the round trip failed: {problem}")
+    if proof.problem:
+        return proof
+    return Proof(proof.block, proof.milliseconds, _own_hook(home, environ))
+
+
+def _round_trip(home: Home, environ: Mapping[str, str]) -> Proof:
+    with _throwaway(home) as (proof, project):
+        apply_launchers(proof)
+        person = {"client": "cli", "version": __version__, "tty": "0", "cwd": str(project)}
+        answer = Client(proof, context=person).call("add", {"content": MEMORY}, timeout=PATIENCE)
+        if answer.get("status") not in ("added", "candidate"):
+            return Proof(problem=f"the demonstration memory was not taken: {answer.get('reason') or answer}")
+        end = time.monotonic() + PATIENCE
+        while True:
+            code, output, milliseconds = _run_hook(proof, project, PROMPT, environ)
+            block = _context(output)
+            if code == 0 and SIGN in block:
+                return Proof(block, milliseconds)
+            if time.monotonic() > end:
+                return Proof(
+                    problem=f"the hook ended with {code} and did not bring the memory back: {output[:200]!r}"
+                )
+            time.sleep(0.2)
+
+
+def _own_hook(home: Home, environ: Mapping[str, str]) -> str:
+    """Run the person's own hook once; what is wrong, "" for nothing."""
+    with tempfile.TemporaryDirectory(prefix="cems-proof-") as folder:
+        code, output, _ = _run_hook(home, Path(folder), MACHINE_PROMPT, environ)
+        if code != 0 or output:
+            return f"the hook answered {code} {output[:200]!r} to a machine's prompt"
+        end = time.monotonic() + PATIENCE
+        while Client(home, context={}).health() is None:
+            if time.monotonic() > end:
+                return "the hook did not bring the daemon up; `cems daemon logs` says why"
+            time.sleep(0.1)
+    return ""
+
+
+def _run_hook(home: Home, project: Path, prompt: str, environ: Mapping[str, str]) -> tuple[int, bytes, float]:
+    """The installed command as Claude Code runs it: its line given to a shell, the event on its input."""
+    session = str(uuid.uuid4())
+    event = {
+        "session_id": session,
+        "transcript_path": str(project / ".claude" / f"{session}.jsonl"),
+        "cwd": str(project),
+        "prompt_id": str(uuid.uuid4()),
+        "permission_mode": "default",
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": prompt,
+    }
+    variables = {
+        name: environ[name]
+        for name in ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR")
+        if name in environ
+    }
+    variables |= {"CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "cli", "CLAUDE_CODE_SESSION_ID": session}
+    variables["CLAUDE_PROJECT_DIR"] = str(project)
+    shell = shutil.which("sh") or "/bin/sh"
+    line = hook_command(launchers.launchers(home), SCRIPT)
+    began = time.monotonic()
+    done = subprocess.run(
+        [shell, "-c", line],
+        input=json.dumps(event).encode(),
+        capture_output=True,
+        cwd=project,
+        env=variables,
+        timeout=HOOK_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout, (time.monotonic() - began) * 1000
+
+
+def _context(output: bytes) -> str:
+    try:
+        answer: Any = json.loads(output)
+        return str(answer["hookSpecificOutput"]["additionalContext"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+@contextmanager
+def _throwaway(home: Home) -> Iterator[tuple[Home, Path]]:
+    """A CEMS_HOME of its own and a project beside it; both and their daemon are gone afterwards."""
+    remove_leftovers(home)
+    root = Path(tempfile.mkdtemp(prefix="proof-", dir=home.root))
+    proof, project = Home(root / "home"), root / "project"
+    try:
+        proof.root.mkdir(mode=PRIVATE_DIR)
+        for folder in ("objects", "refs"):
+            (project / ".git" / folder).mkdir(parents=True)
+        (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        yield proof, project
+    finally:
+        try:
+            stop_daemon(proof)
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def remove_leftovers(home: Home) -> None:
+    """Stop and remove what a proof that was interrupted left behind."""
+    for root in home.root.glob("proof-*") if home.root.is_dir() else ():
+        stop_daemon(Home(root / "home"))
+        shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,92 @@
+"""The plan as a person reads it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from cems.adapters.base import FileEdit, Machine
+from cems.core.cli import console
+from cems.core.paths import Home
+from cems.installer.plan import AgentPlan, Plan
+
+_LONGEST_LINE = 160
+# Lines around ours can hold the person's own keys, and what is shown may end up in somebody's log.
+_SECRET = re.compile(r'("[^"]*(?:key|token|secret|password|auth)[^"]*"\s*:\s*)"[^"]*"', re.IGNORECASE)
+
+
+def plan_lines(plan: Plan, home: Home, machine: Machine) -> Iterator[str]:
+    """The whole plan, a line each."""
+    for agent in plan.agents:
+        yield from _agent_lines(agent, machine)
+    if plan.absent and not plan.agents:
+        yield console.warning("No agent was found.")
+    for absent in plan.absent:
+        yield f"{console.bold(absent.agent.title)}: not found. Looked for:"
+        yield from (f"  - {short(line, machine)}" for line in absent.detection.looked_for)
+    if plan.launchers:
+        names = ", ".join(path.name for path in plan.launchers)
+        yield f"{console.bold('Programs')} in {short(home.bin, machine)}: {names}"
+    if plan.makes_link and plan.link.link:
+        ends = (short(path, machine) for path in (plan.link.link.path, plan.link.link.target))
+        yield f"{console.bold('Command')}: {' -> '.join(ends)}"
+    for note in plan.link.notes:
+        yield f"note: {short(note, machine)}"
+
+
+def _agent_lines(plan: AgentPlan, machine: Machine) -> Iterator[str]:
+    version = f" {plan.detection.version}" if plan.detection.version else ""
+    done = "" if plan.edits or plan.problem else ": connected"
+    where = short(plan.detection.config_dir, machine)
+    yield f"{console.bold(plan.agent.title)}{version} in {where}{done}"
+    if plan.problem:
+        yield f"  {console.warning('left as it is')}: {short(plan.problem, machine)}"
+    copied: dict[str, list[str]] = {}
+    for edit in plan.edits:
+        if edit.path.suffix == ".json":
+            yield f"  {short(edit.path, machine)}: {edit.summary}"
+            yield from (f"    {line}" for line in diff_lines(edit))
+        else:
+            copied.setdefault(edit.summary, []).append(short(edit.path, machine))
+    for summary, paths in copied.items():
+        yield f"  {summary}: {', '.join(paths)}"
+    for note in plan.wiring.notes if plan.wiring else ():
+        yield f"  note: {short(note, machine)}"
+
+
+def diff_lines(edit: FileEdit) -> Iterator[str]:
+    """A unified diff with one line around each change; coloured on a terminal, secrets masked."""
+    before, after = (_lines(data) for data in (edit.before, edit.after))
+    for line in list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]:
+        if line.startswith("+"):
+            yield _coloured("32", _cut(line))
+        elif line.startswith("-"):
+            yield _coloured("31", _cut(_masked(line)))
+        else:
+            yield console.dim(_cut(_masked(line)))
+
+
+def short(text: Path | str, machine: Machine) -> str:
+    """`text` with the home folder as `~`, fit for a terminal."""
+    return console.visible(str(text).replace(f"{machine.home}/", "~/"))
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return console.visible((data or b"").decode("utf-8", "replace").replace("\r\n", "\n")).splitlines()
+
+
+def _masked(line: str) -> str:
+    return _SECRET.sub(r'\1"…"', line)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+
+
+def _coloured(code: str, text: str) -> str:
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain or not console.is_terminal(sys.stdout) else f"\x1b[{code}m{text}\x1b[0m"
