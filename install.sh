@@ -52,6 +52,9 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 export UV_CACHE_DIR="$work/uv-cache" UV_LINK_MODE=copy UV_NO_PROGRESS=1
 
+# pip asks rustc for its version, and rustup's rustc makes a folder in a home that has none.
+[ -e "$HOME/.rustup" ] || export RUSTUP_HOME="${RUSTUP_HOME:-$work/rustup}"
+
 step() { # what is tried, what to do if it fails, command...
     tried=$1 advice=$2
     shift 2
@@ -109,6 +112,22 @@ print(digest.hexdigest())
 PY
 }
 
+with_uv() {
+    uv build --python "$python_in_env" --wheel --out-dir "$work/wheel" "$here" &&
+        uv pip install --python "$python_in_env" --reinstall-package cems "$work/wheel/"cems-*.whl
+}
+
+with_pip() {
+    offline="Check the network and the package index, and run this again; what was installed before still works."
+    step "Building the package" "$offline" \
+        "$python_in_env" -I -m pip wheel --quiet --no-deps --wheel-dir "$work/wheel" "$here"
+    step "Installing the package" "$offline" \
+        "$python_in_env" -I -m pip install --quiet --no-compile "$work/wheel/"cems-*.whl
+    # pip takes an equal version for the same program.
+    step "Installing the package" "$offline" \
+        "$python_in_env" -I -m pip install --quiet --no-compile --no-deps --force-reinstall "$work/wheel/"cems-*.whl
+}
+
 installed=
 if usable; then
     installed=$(digest_of "$python_in_env")
@@ -138,21 +157,12 @@ fi
 if [ -z "$installed" ]; then
     version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$here/src/cems/__init__.py")
     say "Installing CEMS $version with $("$python_in_env" -I -c 'import platform; print("Python", platform.python_version())')${uv:+ and uv}; this takes a minute or two"
-    offline="Check the network and the package index, and run this again; what was installed before still works."
-    if [ -n "$uv" ]; then
-        step "Building the package" "$offline" \
-            uv build --python "$python_in_env" --wheel --out-dir "$work/wheel" "$here"
-        step "Installing the package" "$offline" \
-            uv pip install --python "$python_in_env" --reinstall-package cems "$work/wheel/"cems-*.whl
-    else
-        step "Building the package" "$offline" \
-            "$python_in_env" -I -m pip wheel --quiet --no-deps --wheel-dir "$work/wheel" "$here"
-        step "Installing the package" "$offline" \
-            "$python_in_env" -I -m pip install --quiet --no-compile "$work/wheel/"cems-*.whl
-        # pip takes the same version for the same program.
-        step "Installing the package" "$offline" \
-            "$python_in_env" -I -m pip install --quiet --no-compile --no-deps --force-reinstall "$work/wheel/"cems-*.whl
+    if [ -n "$uv" ] && ! with_uv >"$work/log" 2>&1; then
+        say "uv could not do it ($(grep -m 1 -i error "$work/log" || :)); trying with pip"
+        step "Getting pip" "Install CEMS without uv on PATH." "$python_in_env" -I -m ensurepip
+        uv=
     fi
+    [ -n "$uv" ] || with_pip
     # Templates in some packages do not compile, and need not.
     "$python_in_env" -I -m compileall -q -j 0 "$env/lib" >/dev/null 2>&1 || :
     digest_of "$python_in_env" >"$env/cems-source"

@@ -182,7 +182,8 @@ def operations_on(connection: sqlite3.Connection, entity: str) -> list[Operation
 
 
 def _operation(values: Sequence[Any], body: dict[str, Any]) -> Operation:
-    return Operation(*values, body)
+    op_id, kind, entity, clock, device, device_seq, actor, agent, session = values
+    return Operation(op_id, kind, entity, clock, device, device_seq, actor, agent, session, body)
 
 
 def _values(operation: Operation) -> tuple[Any, ...]:

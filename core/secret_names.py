@@ -25,7 +25,7 @@ _NAMES: tuple[tuple[Category, str], ...] = (
     ("api-key", r"(?:api|app|access|secret|secretaccess|private|priv|auth|service|account|db|database|client|encryption|signing"
      r"|signature|master|shared|sharedaccess|storage|license|jwt|hmac|session|cookie|deploy|consumer|subscription|webhook|crypt"
      r"|cipher|aes|root|admin|user|project|ssh|gpg|token|fernet|bearer)keys?|clientkeydata|wgkey|presharedkey|keybase64"),
-    ("secret", r"secret|secrets|secretbase|credentials?|connectionstring|mnemonic|seedphrase"),
+    ("secret", r"secret|secrets|credentials?|connectionstring|mnemonic|seedphrase"),
     ("token", r"(?<!next)(?<!page)(?<!pad)(?<!eos)(?<!bos)(?<!unk)(?<!cls)(?<!sep)(?<!mask)(?<!special)(?<!continuation)(?<!start)"
      r"(?<!end)(?<!first)(?<!last)(?<!max)(?<!min)(?<!stop)(?<!design)(?<!color)(?<!sync)token|jwt|bearer|authorization|_?auth"),
     ("session", r"phpsessid|jsessionid|sessionid|connectsid|csrftoken|xsrftoken"),
@@ -75,12 +75,14 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z_$]*\d{0,2}(?:\[\w*\])?[!?]?")
 _KEBAB = re.compile(r"[A-Za-z]+(?:[-_./:][A-Za-z]+)+\d{0,2}")
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[!?]?")
 _CALL = re.compile(r"(?:await |new |not )?[A-Za-z_$@!][\w$.:>?-]*[(\[{].*", re.DOTALL)
-_PATH = re.compile(
-    r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+ -]{1,40}[/\\]?){1,20}|[\w.-]{1,40}/[\w./-]{1,200}|[\w.-]{1,80}\.(?:pem|key|txt|json|ya?ml|env|crt|py|ts|js|go|rs)"
-)
+_FILE = re.compile(r"[\w.-]{1,80}\.(?:pem|key|txt|json|ya?ml|toml|env|crt|cer|pub|p12|py|ts|js|go|rs|sh)")
 _HASH_LABEL = re.compile(
     r"(?i)(?:sha\d{1,3}|md5|blake\w{1,3}|ssh-\w+|ecdsa-\S+|hs\d{3}|rs\d{3}|es\d{3}|aes\S*|pbkdf2\S*|utf-?\d+|v\d+(?:\.\d+)*)(?:[:_-].*)?"
 )
+_SHELL_STARTS = ("\n", "export ", "set ", "env ", "ENV ", "ARG ", "-e ", "\\n", "$env:")
+# A value written without quotes that was looked at whole and refused is not looked into again beyond this length.
+_LONG_BARE = 200
+_Value = tuple[int, int, bool]
 
 
 def find(text: str) -> Iterator[Finding]:
@@ -89,15 +91,22 @@ def find(text: str) -> Iterator[Finding]:
         r"(?i)pass|pwd|key|secret|credential|token|auth|jwt|bearer|sess|\.sid|connectionstring|mnemonic|contrase", text
     ):
         return
+    done = 0
     for match in _ASSIGNMENT.finditer(text):
-        category = _category(match["name"])
+        category = _category(match["name"]) if match.start() >= done else None
         if category:
-            yield from _assigned(text, match, category)
-    for pattern, style in ((_FLAG, "flag"), (_PROSE, "prose")):
+            low, high, accepted = _assigned(text, match, category)
+            if accepted:
+                yield Finding(low, high, category, 400)
+            if accepted or high - low > _LONG_BARE:
+                done = high
+    styles: tuple[tuple[re.Pattern[str], Style], ...] = ((_FLAG, "flag"), (_PROSE, "prose"))
+    for pattern, style in styles:
         for match in pattern.finditer(text):
             category = _category(match["name"])
-            if category:
-                yield from _value(text, match.end(), category, style)  # type: ignore[arg-type]
+            low, high, accepted = _value(text, match.end(), category, style) if category else (0, 0, False)
+            if accepted and category:
+                yield Finding(low, high, category, 400)
 
 
 def looks_random(value: str) -> bool:
@@ -107,7 +116,7 @@ def looks_random(value: str) -> bool:
     if len(value) < 8 or not letters or is_placeholder(value):
         return False
     if digits:
-        return not re.fullmatch(r"[A-Za-z]+[-_.]?\d{1,4}(?:[-_.]?[a-z]+)*", value) and not _HASH_LABEL.fullmatch(value)
+        return not re.fullmatch(r"[A-Za-z]+[-_.]?\d{1,4}[a-z]*(?:[-_.][a-z]+)*", value) and not _HASH_LABEL.fullmatch(value)
     mixed = value != value.lower() and value != value.upper()
     return len(value) >= 20 and mixed and entropy(value) > 3.8 and not _KEBAB.fullmatch(value) and not _humps(value)
 
@@ -163,10 +172,10 @@ def _category(name: str) -> Category | None:
     return next((category for category, pattern in _names() if pattern.fullmatch(joined)), None)
 
 
-def _assigned(text: str, match: re.Match[str], category: Category) -> Iterator[Finding]:
+def _assigned(text: str, match: re.Match[str], category: Category) -> _Value:
     name, place = match["name"], match.end()
     if "\n" in match["after"]:
-        return
+        return place, place, False
     style: Style = "spaced"
     if match["colon"]:
         style = "colon"
@@ -175,38 +184,31 @@ def _assigned(text: str, match: re.Match[str], category: Category) -> Iterator[F
             place, style = typed.end(), "spaced"
     elif not match["before"] and not match["after"]:
         before = text[max(0, match.start() - 8) : match.start()]
-        starts_line = not before.strip(" \t") or before.endswith(
-            ("\n", "export ", "set ", "env ", "ENV ", "ARG ", "-e ", "\\n", "$env:")
-        )
+        starts_line = not before.strip(" \t") or before.endswith(_SHELL_STARTS)
         style = "env" if name.upper() == name or starts_line else "compact"
-    yield from _value(text, place, category, style, name, match.start())
+    return _value(text, place, category, style, name, match.start())
 
 
-def _value(
-    text: str, place: int, category: Category, style: Style, name: str = "", start: int = -1
-) -> Iterator[Finding]:
+def _value(text: str, place: int, category: Category, style: Style, name: str = "", start: int = 0) -> _Value:
+    """The value that begins at `place`, and whether it is a secret."""
     prefix = _PREFIXED_QUOTE.match(text, place)
     quoted = _QUOTED.match(text, prefix.end() if prefix else place)
     if quoted:
-        if prefix and "(" in prefix[0] and not prefix[0].lower().startswith(("secretstr", "str", "string")):
-            return
         low, high = quoted.span("value")
-        if _is_secret(category, style, name, text[low:high], quoted=True):
-            yield Finding(low, high, category, 400)
-        return
+        called = prefix and "(" in prefix[0] and not prefix[0].lower().startswith(("secretstr", "str", "string"))
+        return low, place if called else high, not called and _is_secret(
+            category, style, name, text[low:high], quoted=True
+        )
     bare = (_BARE_ENV if style == "env" else _BARE).match(text, place, place + 4000)
     if not bare:
-        return
+        return place, place, False
     value = bare[0].rstrip(".,;:!?)]}" if style != "env" else ",;")
-    follows = text[place + len(value) : place + len(value) + 2]
-    if style == "colon" and not value.isascii():
-        return
-    if style == "colon" and not re.search(r"\d", value) and not _fills_line(text, start, place + len(value)):
-        return
-    if style == "compact" and follows[:1] in (",", ")") and _IDENTIFIER.fullmatch(value):
-        return
-    if _is_secret(category, style, name, value, quoted=False):
-        yield Finding(place, place + len(value), category, 400)
+    end = place + len(value)
+    if style == "colon" and not re.search(r"\d", value) and not _fills_line(text, start, end):
+        return place, bare.end(), False
+    if style == "compact" and text[end : end + 1] in (",", ")") and _IDENTIFIER.fullmatch(value):
+        return place, bare.end(), False
+    return place, end, _is_secret(category, style, name, value, quoted=False)
 
 
 def _fills_line(text: str, start: int, end: int) -> bool:
@@ -270,13 +272,9 @@ def _stands_for_something_else(value: str, style: Style, *, quoted: bool) -> boo
         return True
     if not quoted and style == "env" and re.fullmatch(r"[A-Za-z_.]+\(.*\)?", value):
         return True
-    if "://" in value or (_PATH.fullmatch(value) and not _base64_like(value)):
+    if "://" in value or _is_path(value):
         return True
-    if (
-        not quoted
-        and style in ("spaced", "compact")
-        and re.fullmatch(r"[A-Za-z_$][A-Za-z]*(?:_[A-Za-z]+|[A-Z][a-z]+)*\d?", value)
-    ):
+    if not quoted and style in ("spaced", "compact") and _IDENTIFIER.fullmatch(value) and ("_" in value or _humps(value)):
         return True
     if _KEBAB.fullmatch(value) or _humps(value):
         words = {word.lower() for word in _WORD.findall(value)}
@@ -295,12 +293,16 @@ def _humps(value: str) -> bool:
     )
 
 
-def _base64_like(value: str) -> bool:
-    return (
-        len(value) >= 24
-        and bool(re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", value))
-        and looks_random(value.replace("/", "a"))
-    )
+def _is_path(value: str) -> bool:
+    if _FILE.fullmatch(value):
+        return True
+    parts = re.split(r"[/\\]", value)
+    if len(parts) < 2 or not all(re.fullmatch(r"[\w.@+ ~:-]{0,60}", part) for part in parts):
+        return False
+    # Base64 has slashes too, but its pieces are no words.
+    words = sum(bool(re.fullmatch(r"[.A-Z]?[a-z_.-]*\d{0,2}[a-z.]*|[A-Z]+:?", part)) for part in parts)
+    rooted = value.startswith(("/", "~/", "./", "../"))
+    return words == len(parts) or (rooted and words >= len(parts) - 1)
 
 
 def _docker_auth(name: str, value: str) -> bool:

@@ -116,6 +116,8 @@ def remove_program(home: Home, record: InstallRecord | None, *, purge: bool) -> 
         home.backups.rmdir()
     for path in sorted(home.root.iterdir(), key=lambda path: path == home.env):
         if path.name in spared:
+            if path.name in MEMORIES:
+                files.remove_if_empty((path,))
             continue
         if path.is_dir() and not path.is_symlink():
             # A session that still runs may write a log line meanwhile: once more, then it is gone.

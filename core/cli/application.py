@@ -13,7 +13,7 @@ from cems.core.cli.failures import DONE
 _MODULES = {
     "remember": ("add", "remember"),
     "find": ("search", "recall", "list", "show"),
-    "change": ("edit", "update", "forget", "delete", "pin", "unpin", "share"),
+    "change": ("edit", "update", "forget", "delete", "lift", "pin", "unpin", "share"),
     "why": ("why",),
     "status": ("status",),
     "doctor": ("doctor", "health"),
@@ -22,7 +22,7 @@ _MODULES = {
 }
 _MODULE_OF = {command: module for module, commands in _MODULES.items() for command in commands}
 _SECTIONS = {
-    "Memories": ("add", "search", "list", "show", "edit", "forget", "pin", "unpin", "share"),
+    "Memories": ("add", "search", "list", "show", "edit", "forget", "lift", "pin", "unpin", "share"),
     "Look inside": ("why", "status", "doctor", "health", "config"),
     "Run": ("daemon", "rebuild", "mcp"),
 }

@@ -19,9 +19,7 @@ def home() -> Home:
     try:
         return cems_home()
     except (OSError, RuntimeError) as error:
-        raise CommandError(
-            f"cannot tell where CEMS keeps its files: {error}", next_step="set CEMS_HOME"
-        ) from None
+        raise CommandError(f"cannot tell where CEMS keeps its files: {error}", next_step="set CEMS_HOME") from None
 
 
 def working_folder() -> str:
@@ -29,9 +27,7 @@ def working_folder() -> str:
     try:
         return os.getcwd()  # noqa: PTH109 - a string is sent, and pathlib is not needed for it
     except OSError:
-        console.note(
-            "this folder no longer exists; only what holds everywhere (scope user) is seen from here"
-        )
+        console.note("this folder no longer exists; only what holds everywhere (scope user) is seen from here")
         return ""
 
 

@@ -39,6 +39,16 @@ Examples:
   cems forget 1a2b 77ef --reason "never true"
   cems forget --text "Staging listens on port 8080"
 """
+_LIFT_HELP = """\
+Allow a forgotten text again.
+
+It is not remembered by this, only no longer refused. Only a person can do this: it is refused from inside
+an agent.
+
+\b
+Example:
+  cems lift "Staging listens on port 8080"
+"""
 _PIN_HELP = """\
 Put memories in front of the agent at every session start.
 
@@ -70,6 +80,7 @@ def register(app: typer.Typer) -> None:
     app.command("update", help=_EDIT_HELP, hidden=True)(edit)
     app.command("forget", help=_FORGET_HELP)(forget)
     app.command("delete", help=_FORGET_HELP, hidden=True)(forget)
+    app.command("lift", help=_LIFT_HELP)(lift)
     app.command("pin", help=_PIN_HELP)(pin)
     app.command("unpin", help=_UNPIN_HELP)(unpin)
     app.command("share", help=_SHARE_HELP)(share)
@@ -120,9 +131,7 @@ def forget(
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(
-            "--text", metavar="TEXT", help="Forget what says exactly this, in any case and spacing."
-        ),
+        typer.Option("--text", metavar="TEXT", help="Forget what says exactly this, in any case and spacing."),
     ] = None,
     reason: options.Reason = None,
     yes: options.Yes = False,
@@ -131,25 +140,21 @@ def forget(
     """Hide memories and keep their values from coming back."""
     if bool(memory_ids) == (text is not None):
         raise usage("name the memories to forget either by ID or with --text", "e.g. cems forget 1a2b")
-    why = options.given(reason=reason)
     asks = console.is_terminal(sys.stdin) and console.is_terminal(sys.stderr) and not yes and not as_json
+    target: Document
     if text is not None:
-        targets = [
-            {"text": options.text_from([text], what="the text to forget", example='cems forget --text "…"')}
-        ]
-        at_stake = asking.ask("forget", {**targets[0], "preview": True})["hidden"] if asks else []
+        target = {"text": options.text_from([text], what="the text to forget", example="cems forget --text …")}
     else:
         ids = list(dict.fromkeys(memory_ids or ()))
-        # Several ids are looked up first, so that one mistyped id does not leave the job half done.
-        known = [asking.ask("show", {"id": memory_id})["memory"] for memory_id in ids] if len(ids) > 1 else []
-        at_stake = known if asks else []
-        targets = [{"id": memory["id"]} for memory in known] or [{"id": ids[0]}]
-    if len(at_stake) > 1 and not _agreed(at_stake):
-        console.note("nothing was forgotten")
-        return DONE
-    answers = [asking.ask("forget", {**target, **why}) for target in targets]
-    hidden = [memory for answer in answers for memory in answer.get("hidden") or []]
-    tombstones = sum(int(answer.get("tombstones") or 0) for answer in answers)
+        # All in one operation: one mistyped id must not leave the job half done.
+        target = {"ids": ids} if len(ids) > 1 else {"id": ids[0]}
+    answer = asking.ask("forget", {**target, **options.given(reason=reason, preview=asks)})
+    if answer.get("preview"):
+        if len(answer["hidden"]) > 1 and not _agreed(answer["hidden"]):
+            console.note("nothing was forgotten")
+            return DONE
+        answer = asking.ask("forget", {**target, **options.given(reason=reason)})
+    hidden, tombstones = answer.get("hidden") or [], int(answer.get("tombstones") or 0)
     if as_json:
         console.emit({"hidden": hidden, "tombstones": tombstones})
     elif hidden or tombstones:
@@ -163,6 +168,17 @@ def forget(
     return DONE if hidden or tombstones else NOTHING
 
 
+def lift(words: options.Words = None, reason: options.Reason = None, as_json: options.AsJson = False) -> int:
+    """Take back a tombstone."""
+    text = options.text_from(words, what="the forgotten text", example='cems lift "Port 8080 is for staging"')
+    answer = asking.ask("lift", {"text": text, **options.given(reason=reason)})
+    if as_json:
+        console.emit(answer)
+    else:
+        console.say("that may be remembered again")
+    return DONE
+
+
 def pin(memory_ids: options.Ids, as_json: options.AsJson = False) -> int:
     """Pin memories."""
     return _pin(memory_ids, pinned=True, as_json=as_json)
@@ -173,22 +189,16 @@ def unpin(memory_ids: options.Ids, as_json: options.AsJson = False) -> int:
     return _pin(memory_ids, pinned=False, as_json=as_json)
 
 
-def share(memory_ids: options.Ids, reason: options.Reason = None, as_json: options.AsJson = False) -> int:
+def share(memory_ids: options.Ids, as_json: options.AsJson = False) -> int:
     """Widen memories from this project to all of the person's projects."""
-    answers = [
-        asking.ask("share", {"id": memory_id, **options.given(reason=reason)}) for memory_id in memory_ids
-    ]
+    answers = [asking.ask("share", {"id": memory_id}) for memory_id in memory_ids]
     if as_json:
-        console.emit(answers[0] if len(answers) == 1 else {"shared": answers})
-    refused = False
+        console.emit(answers[0] if len(answers) == 1 else {"memories": answers})
+        return DONE
     for answer in answers:
-        refused = refused or answer.get("status") == "refused"
-        if not as_json and answer.get("status") == "refused":
-            console.note(f"not shared: {console.one_line(str(answer.get('reason') or 'refused'), 300)}")
-        elif not as_json:
-            name = console.bold(console.short_id(str(answer.get("id") or "")))
-            console.say(f"{name} now holds in all your projects")
-    return REFUSED if refused else DONE
+        name = console.bold(console.short_id(str(answer.get("id") or "")))
+        console.say(f"{name} now holds in all your projects")
+    return DONE
 
 
 def _pin(memory_ids: list[str], *, pinned: bool, as_json: bool) -> int:
@@ -235,9 +245,7 @@ def _edited(old: str) -> str:
 
 def _unchanged(memory_id: str, as_json: bool) -> int:
     if as_json:
-        console.emit(
-            {"id": memory_id, "replaced": None, "status": "unchanged", "reason": "the text is the same"}
-        )
+        console.emit({"id": memory_id, "replaced": None, "status": "unchanged", "reason": "the text is the same"})
     else:
         console.say("the text is the same; nothing was changed")
     return DONE

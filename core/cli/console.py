@@ -129,8 +129,7 @@ def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
         return ""
     widths = [max(cells(row[index]) for row in rows) for index in range(len(rows[0]))]
     return "\n".join(
-        gap.join(_padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        gap.join(_padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 
@@ -143,8 +142,7 @@ def cells(text: str) -> int:
     """Columns of `text` on a terminal: two for wide characters, none for combining ones and our styles."""
     plain = re.sub("\x1b\\[[0-9;]*m", "", text)
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in plain
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in plain
     )
 
 

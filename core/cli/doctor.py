@@ -61,9 +61,7 @@ def health(as_json: options.AsJson = False) -> int:
         console.emit({"ok": not problems, "checks": len(checks), "problems": problems})
     elif problems:
         names = ", ".join(str(check["name"]) for check in problems)
-        console.say(
-            f"{console.plural(len(problems), 'problem')}: {console.one_line(names, 200)} (cems doctor)"
-        )
+        console.say(f"{console.plural(len(problems), 'problem')}: {console.one_line(names, 200)} (cems doctor)")
     else:
         console.say(f"all is well ({len(checks)} checks)")
     return FAILED if problems else DONE
@@ -89,7 +87,5 @@ def _contributed(home: Home) -> list[Document]:
             found += entry.load()(home)
         except Exception as error:  # noqa: BLE001 - what the doctor examines may be broken
             detail = f"{entry.value} could not run: {type(error).__name__}: {error}"
-            found.append(
-                {"name": entry.name, "ok": False, "detail": detail, "fix": "reinstall it, or report this"}
-            )
+            found.append({"name": entry.name, "ok": False, "detail": detail, "fix": "reinstall it, or report this"})
     return found

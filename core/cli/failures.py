@@ -65,9 +65,7 @@ def report_unexpected(error: BaseException, command: str, as_json: bool) -> int:
         log = _append_to_log(command, trace)
         where = f"the trace is in {log}" if log else "run again with CEMS_DEBUG=1 for the trace"
     kind = type(error).__name__
-    return report(
-        CommandError(f"`{command}` failed unexpectedly: {kind}", code="internal", next_step=where), as_json
-    )
+    return report(CommandError(f"`{command}` failed unexpectedly: {kind}", code="internal", next_step=where), as_json)
 
 
 def leave_broken_pipe() -> int:
@@ -94,9 +92,7 @@ def _append_to_log(command: str, trace: str) -> Path | None:
         log.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
         too_long = log.exists() and log.stat().st_size > _MOST_LOG
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if too_long else os.O_APPEND)
-        with os.fdopen(
-            os.open(log, flags, PRIVATE_FILE), "w", encoding="utf-8", errors="backslashreplace"
-        ) as file:
+        with os.fdopen(os.open(log, flags, PRIVATE_FILE), "w", encoding="utf-8", errors="backslashreplace") as file:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             python = platform.python_version()
             file.write(f"{now} cems {__version__} python {python} {platform.system()} `{command}`\n{trace}\n")

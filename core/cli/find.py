@@ -36,16 +36,12 @@ Examples:
   cems show 1a2b --json
 """
 
-_InCategory = Annotated[
-    str | None, typer.Option("--category", "-c", metavar="NAME", help="Only this category.")
-]
+_InCategory = Annotated[str | None, typer.Option("--category", "-c", metavar="NAME", help="Only this category.")]
 _OnlyScope = Annotated[
     options.ScopeName | None,
     typer.Option("--scope", "-s", help="Only project (of this folder) or user (everywhere)."),
 ]
-_Closed = Annotated[
-    bool, typer.Option("--all", "-a", help="Also what was corrected, has expired or is archived.")
-]
+_Closed = Annotated[bool, typer.Option("--all", "-a", help="Also what was corrected, has expired or is archived.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -86,16 +82,14 @@ def list_(
     category: _InCategory = None,
     scope: _OnlyScope = None,
     closed: _Closed = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="At most so many.")] = 50,
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help="Where the page before ended.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Print one page of memories."""
-    chosen = options.given(
-        cursor=cursor, category=category, scope=scope and scope.value, include_closed=closed
-    )
+    chosen = options.given(cursor=cursor, category=category, scope=scope and scope.value, include_closed=closed)
     answer = asking.ask("list", {"limit": limit, **chosen})
     if as_json:
         console.emit(answer)
@@ -124,7 +118,8 @@ def show(memory_id: options.Id, as_json: options.AsJson = False) -> int:
     console.say(console.memory_heading(memory, full_id=True))
     if memory.get("title"):
         console.say(f"    {console.bold(console.one_line(str(memory['title'])))}")
-    console.say(console.paragraphs(str(memory.get("content") or "")))
+    forgotten = memory.get("state") == "hidden"
+    console.say(console.paragraphs("(forgotten)" if forgotten else str(memory.get("content") or "")))
     console.say()
     rows = [(console.dim(name), value) for name, value in _facts(memory) if value]
     console.say(console.table(rows))
@@ -146,6 +141,7 @@ def _facts(memory: Document) -> list[tuple[str, str]]:
         ("valid", _span(memory.get("valid_from"), memory.get("valid_to"))),
         ("recorded", console.minute(memory.get("recorded_at"))),
         ("closed", console.minute(memory.get("expired_at"))),
+        ("corrected by", console.short_id(str(memory.get("closed_by") or ""))),
         ("archived", console.minute(memory.get("archived_at"))),
         ("confidence", f"{confidence:g}" if isinstance(confidence, int | float) else ""),
         ("said by", console.visible(by)),
@@ -160,9 +156,7 @@ def _span(since: str | None, until: str | None) -> str:
     if not since and not until:
         return ""
     return " ".join(
-        part
-        for part in (since and f"from {console.minute(since)}", until and f"until {console.minute(until)}")
-        if part
+        part for part in (since and f"from {console.minute(since)}", until and f"until {console.minute(until)}") if part
     )
 
 

@@ -4,11 +4,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from cems.core.cli import asking, console, options
-from cems.core.cli.failures import DONE, REFUSED, USAGE, CommandError
+from cems.core.cli.failures import DONE, FAILED, REFUSED, USAGE, CommandError
 
 Document = dict[str, Any]
 Line = tuple[int, Document]
@@ -51,7 +52,7 @@ def add_lines(path: Path, *, defaults: Document, as_json: bool) -> int:
         console.emit({"results": results, **counts})
     else:
         _tell(results, counts)
-    return REFUSED if counts["refused"] else DONE
+    return FAILED if counts["unusable"] else REFUSED if counts["refused"] else DONE
 
 
 _STATUSES = {
@@ -59,6 +60,7 @@ _STATUSES = {
     "duplicate": "already known",
     "candidate": "kept as candidates",
     "refused": "refused",
+    "unusable": "not usable",
 }
 
 
@@ -101,9 +103,7 @@ def _item(text: str) -> Document:
     item = {key: value for key, value in item.items() if value is not None}
     for key, types in _TYPES.items():
         # A bool is an int to Python, and no confidence.
-        if key in item and (
-            not isinstance(item[key], types) or (key == "confidence" and isinstance(item[key], bool))
-        ):
+        if key in item and (not isinstance(item[key], types) or (key == "confidence" and isinstance(item[key], bool))):
             raise ValueError(f"`{key}` must be {' or '.join(kind.__name__ for kind in types)}")
     if not str(item.get("content", "")).strip():
         raise ValueError("`content` is missing or empty")
@@ -117,7 +117,13 @@ def _item(text: str) -> Document:
                 item[key] = options.instant(item[key], f"`{key}`")
             except CommandError as error:
                 raise ValueError(error.message) from None
+    if "valid_from" in item and "valid_to" in item and _moment(item["valid_from"]) >= _moment(item["valid_to"]):
+        raise ValueError("`valid_to` must lie after `valid_from`")
     return item
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def _sent(batch: list[Line], *, done: int) -> list[Document]:
@@ -127,25 +133,21 @@ def _sent(batch: list[Line], *, done: int) -> list[Document]:
     except CommandError as error:
         kept = f"; the {console.plural(done, 'line')} before are remembered" if done else ""
         message = f"lines {first} to {last} were not remembered: {error.message}{kept}"
-        raise CommandError(
-            message, exit_code=error.exit_code, code=error.code, next_step=error.next_step
-        ) from None
+        raise CommandError(message, exit_code=error.exit_code, code=error.code, next_step=error.next_step) from None
     return [{"line": number, **result} for (number, _), result in zip(batch, answer["results"], strict=True)]
 
 
 def _tell(results: list[Document], counts: dict[str, int]) -> None:
-    told = [
-        f"{console.plural(count, 'line')} {_STATUSES[status]}" for status, count in counts.items() if count
-    ]
+    told = [f"{console.plural(count, 'line')} {_STATUSES[status]}" for status, count in counts.items() if count]
     console.say(", ".join(told) or "the file holds no lines")
     redacted = sum(int(result.get("redacted") or 0) for result in results)
     if redacted:
         parts = console.plural(redacted, "secret or private part", "secrets or private parts")
         console.say(f"{parts} cut out before anything was written")
-    refused = [result for result in results if result.get("status") == "refused"]
+    refused = [result for result in results if result.get("status") in ("refused", "unusable")]
     for result in refused[:_MOST_TOLD]:
         reason = console.one_line(str(result.get("reason") or "no reason given"), 300)
-        console.note(f"line {result['line']} refused: {reason}")
+        console.note(f"line {result['line']} {_STATUSES[result['status']]}: {reason}")
     if len(refused) > _MOST_TOLD:
         console.note(f"and {len(refused) - _MOST_TOLD} more; --json lists them all")
 

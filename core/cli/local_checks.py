@@ -14,6 +14,7 @@ from typing import Any
 
 from cems.core.cli import asking
 from cems.core.cli.failures import UNREACHABLE, CommandError
+from cems.core.cli.hook_failures import hook_failures
 from cems.core.paths import Home
 
 Document = dict[str, Any]
@@ -54,11 +55,7 @@ def daemon(home: Home) -> list[Document]:
     try:
         answer = asking.ask("check", timeout=_START_SECONDS)
     except CommandError as error:
-        fix = (
-            "cems daemon logs"
-            if error.exit_code == UNREACHABLE
-            else "cems daemon stop, then cems doctor again"
-        )
+        fix = "cems daemon logs" if error.exit_code == UNREACHABLE else "cems daemon stop, then cems doctor again"
         return [_check("daemon", error.message, fix)]
     seconds = time.monotonic() - started
     return [_check("daemon", f"answers ({seconds:.1f} s)"), _endpoint(home), *(answer.get("checks") or [])]
@@ -141,44 +138,23 @@ def _last_start(home: Home) -> Document:
 
 
 def _hook_failures(home: Home) -> Document:
-    lines = _failure_lines(home)
-    if not lines:
+    failures, recent = hook_failures(home), hook_failures(home, _RECENT_SECONDS)
+    if not failures:
         return _check("hook failures", "none")
-    recent = [fields for when, *fields in lines if when > time.time() - _RECENT_SECONDS]
+    last = _moment(failures[-1].when)
     if not recent:
-        return _check(
-            "hook failures", f"none in the last day; {len(lines)} before, the last {_moment(lines[-1][0])}"
-        )
-    counted = ", ".join(
-        f"{reason} {count}x" for (_, reason), count in Counter(map(tuple, recent)).most_common(4)
-    )
+        return _check("hook failures", f"none in the last day; {len(failures)} before, the last {last}")
+    reasons = Counter(failure.reason for failure in recent).most_common(4)
+    counted = ", ".join(f"{reason} {count}x" for reason, count in reasons)
     return _check(
         "hook failures",
-        f"{len(recent)} in the last day ({counted}), the last {_moment(lines[-1][0])}",
+        f"{len(recent)} in the last day ({counted}), the last {last}",
         f"cems daemon logs; remove {home.hook_failures} when dealt with",
     )
 
 
-def _failure_lines(home: Home) -> list[tuple[float, str, str]]:
-    """Unix time, script and reason of each hook call that failed; lines of another shape are left out."""
-    try:
-        text = home.hook_failures.read_text("utf-8", "replace")
-    except OSError:
-        return []
-    lines = []
-    for line in text.splitlines():
-        when, _, rest = line.partition(" ")
-        script, _, reason = rest.partition(" ")
-        try:
-            lines.append((float(when), script, reason or "failed"))
-        except ValueError:
-            continue
-    return lines
-
-
 def _endpoint(home: Home) -> Document:
     from cems.core.service.client import daemon_pid
-
     from cems.core.service.endpoint import read_endpoint
 
     found, pid = read_endpoint(home.endpoint), daemon_pid(home)
@@ -187,9 +163,7 @@ def _endpoint(home: Home) -> Document:
             "endpoint", f"{home.endpoint} does not name a daemon, so hooks cannot find it", "cems daemon stop"
         )
     if pid is None:
-        return _check(
-            "endpoint", f"{found.address} answers, but nobody holds {home.lock}", "cems daemon stop"
-        )
+        return _check("endpoint", f"{found.address} answers, but nobody holds {home.lock}", "cems daemon stop")
     return _check("endpoint", f"{found.address}, pid {pid}")
 
 

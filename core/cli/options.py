@@ -21,35 +21,25 @@ class ScopeName(StrEnum):
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Category = Annotated[
     str | None,
-    typer.Option(
-        "--category", "-c", metavar="NAME", help="Such as decisions, preferences, guidelines, learnings."
-    ),
+    typer.Option("--category", "-c", metavar="NAME", help="Such as decisions, preferences, guidelines, learnings."),
 ]
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="A short heading.")]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="A tag; may be given several times.")
 ]
-Kind = Annotated[
-    str | None, typer.Option("--kind", metavar="NAME", help="Finer than the category, e.g. pattern.")
-]
+Kind = Annotated[str | None, typer.Option("--kind", metavar="NAME", help="Finer than the category, e.g. pattern.")]
 InScope = Annotated[
     ScopeName | None,
     typer.Option("--scope", "-s", help="project (of this folder) or user (everywhere)."),
 ]
 ForUser = Annotated[bool, typer.Option("--user", "-u", help="Short for --scope user.")]
-Reason = Annotated[
-    str | None, typer.Option("--reason", "-r", metavar="TEXT", help="Why; kept in the history.")
-]
+Reason = Annotated[str | None, typer.Option("--reason", "-r", metavar="TEXT", help="Why; kept in the history.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text; `-` or nothing reads it from a pipe.")
 ]
-Ids = Annotated[
-    list[str], typer.Argument(metavar="ID", help="Ids as shown by list and search; a beginning is enough.")
-]
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="An id as shown by list and search; a beginning is enough.")
-]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids as shown by list and search; a beginning is enough.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="An id as shown by list and search; a beginning is enough.")]
 
 
 def chosen_scope(scope: ScopeName | None, for_user: bool) -> str | None:
@@ -98,15 +88,9 @@ def instant(text: str | None, option: str) -> str | None:
             return datetime.combine(date.fromisoformat(stripped), time()).astimezone().isoformat()
         return datetime.fromisoformat(stripped).astimezone().isoformat()
     except (ValueError, OverflowError):
-        raise usage(
-            f"{option}: {text!r} is not a date", "write 2026-01-31 or 2026-01-31T14:00:00+02:00"
-        ) from None
+        raise usage(f"{option}: {text!r} is not a date", "write 2026-01-31 or 2026-01-31T14:00:00+02:00") from None
 
 
 def given(**values: object) -> dict[str, object]:
     """The values that were given; the daemon's defaults hold for the others."""
-    return {
-        name: value
-        for name, value in values.items()
-        if value is not None and value != [] and value is not False
-    }
+    return {name: value for name, value in values.items() if value is not None and value != [] and value is not False}

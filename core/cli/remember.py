@@ -50,14 +50,10 @@ def add(
         str | None,
         typer.Option("--valid-to", metavar="WHEN", help="Until when it holds (that moment not included)."),
     ] = None,
-    pin: Annotated[
-        bool, typer.Option("--pin", help="Put it in front of the agent at every session start.")
-    ] = False,
+    pin: Annotated[bool, typer.Option("--pin", help="Put it in front of the agent at every session start.")] = False,
     from_jsonl: Annotated[
         Path | None,
-        typer.Option(
-            "--from-jsonl", metavar="FILE", help="Remember each line of a JSON lines file; `-` for a pipe."
-        ),
+        typer.Option("--from-jsonl", metavar="FILE", help="Remember each line of a JSON lines file; `-` for a pipe."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:
@@ -78,9 +74,7 @@ def add(
         from cems.core.cli.jsonl import add_lines
 
         return add_lines(from_jsonl, defaults=chosen, as_json=as_json)
-    content = options.text_from(
-        words, what="the text to remember", example='cems add "Port 8081 is for staging"'
-    )
+    content = options.text_from(words, what="the text to remember", example='cems add "Port 8081 is for staging"')
     answer = asking.ask("add", {"content": content, **chosen})
     if as_json:
         console.emit(answer)
@@ -103,7 +97,7 @@ def _tell(answer: Document, chosen: Document) -> None:
         if status == "candidate":
             console.say(f"kept as candidate {name} ({where}, {category}){because}")
         else:
-            console.say(f"remembered {name} ({where}, {category})")
+            console.say(f"remembered {name} ({where}, {category}){because}")
     redacted = int(answer.get("redacted") or 0)
     if redacted:
         parts = console.plural(redacted, "secret or private part", "secrets or private parts")

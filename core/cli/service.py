@@ -75,9 +75,7 @@ def _daemon() -> None:
 
 
 def start(
-    foreground: Annotated[
-        bool, typer.Option("--foreground", "-f", help="Run in this terminal until Ctrl-C.")
-    ] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", "-f", help="Run in this terminal until Ctrl-C.")] = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Start the daemon, or run it here."""
@@ -128,9 +126,7 @@ def status(as_json: options.AsJson = False) -> int:
 
 def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="So many lines from the end.")] = 50,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")] = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Print the daemon's log."""

@@ -8,6 +8,7 @@ import typer
 
 from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, UNREACHABLE, CommandError
+from cems.core.cli.hook_failures import hook_failures
 from cems.core.paths import Home
 
 Document = dict[str, Any]
@@ -25,6 +26,7 @@ Examples:
 """
 _NOT_RUNNING = "not running"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_WEEK = 7 * _DAY
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +39,7 @@ def status(as_json: options.AsJson = False) -> int:
     home = asking.home()
     problem = ""
     try:
-        answer = asking.ask("status", start=False, timeout=10.0)
+        answer = {"agents": wired_agents(home), **asking.ask("status", start=False, timeout=10.0)}
     except CommandError as error:
         if error.exit_code != UNREACHABLE:
             raise
@@ -46,9 +48,7 @@ def status(as_json: options.AsJson = False) -> int:
     if as_json:
         console.emit(answer)
         return DONE
-    console.say(
-        console.table([(console.dim(name), value) for name, value in _page(answer, problem) if value])
-    )
+    console.say(console.table([(console.dim(name), value) for name, value in _page(answer, problem) if value]))
     return DONE
 
 
@@ -67,19 +67,11 @@ def without_daemon(home: Home) -> Document:
         "memories": {"total": None, "live": None, "pending_index": None},
         "embedding": {"model": None, "state": "unknown", "reason": "the daemon is not running"},
         "review": None,
-        "hook_failures": hook_failure_count(home),
+        "hook_failures": len(hook_failures(home, _WEEK)),
         "agents": wired_agents(home),
         "scope": {"project": _project_here()},
         "home": str(home.root),
     }
-
-
-def hook_failure_count(home: Home) -> int:
-    """How many hook calls have failed since the file was last emptied; one line each."""
-    try:
-        return home.hook_failures.read_bytes().count(b"\n")
-    except OSError:
-        return 0
 
 
 def last_start_failure(home: Home) -> str:
@@ -91,15 +83,15 @@ def last_start_failure(home: Home) -> str:
 
 
 def wired_agents(home: Home) -> Document:
-    """The agents that setup has wired, by name, as install.conf has them."""
+    """The agents that setup has wired, by name, each with its configuration folders, as install.conf has them."""
     try:
-        record = json.loads(home.install_conf.read_bytes())
-        agents = record.get("agents")
-    except (OSError, ValueError, AttributeError):
+        entries = json.loads(home.install_conf.read_bytes())["agents"]
+        agents: Document = {}
+        for entry in entries:
+            agents.setdefault(str(entry["agent"]), {"folders": []})["folders"].append(str(entry["config_dir"]))
+    except (OSError, ValueError, KeyError, TypeError):
         return {}
-    if isinstance(agents, dict):
-        return agents
-    return {str(name): {"wired": True} for name in agents} if isinstance(agents, list) else {}
+    return agents
 
 
 def span(seconds: float) -> str:
@@ -119,11 +111,7 @@ def daemon_line(daemon: Document) -> str:
     state = str(daemon.get("state") or "unknown")
     if state == _NOT_RUNNING:
         failure = daemon.get("last_start_failure")
-        return (
-            f"not running; last start failed: {failure}"
-            if failure
-            else "not running; any command or hook starts it"
-        )
+        return f"not running; last start failed: {failure}" if failure else "not running; any command or hook starts it"
     parts = [
         {"keyword": "answering by words alone until the model is loaded"}.get(state, state),
         f"pid {daemon['pid']}" if daemon.get("pid") else "",
@@ -159,54 +147,43 @@ def _page(answer: Document, problem: str) -> list[tuple[str, str]]:
         ("review", _review(review) if isinstance(review, int) else ""),
         (
             "hooks",
-            console.warning(f"{console.plural(failures, 'failure')}; see cems doctor")
-            if failures
-            else "no failures",
+            console.warning(f"{console.plural(failures, 'failure')}; see cems doctor") if failures else "no failures",
         ),
         ("agents", _agents(answer.get("agents") or {})),
     ]
 
 
 def _memories(counts: Document) -> str:
-    live, total, pending = counts.get("live"), counts.get("total"), counts.get("pending_index")
-    here = counts.get("here", counts.get("in_scope"))
-    if here is None and isinstance(counts.get("by_scope"), dict):
-        here = sum(value for value in counts["by_scope"].values() if isinstance(value, int))
-    parts = [
-        f"{here:,} seen from here" if isinstance(here, int) else "",
-        f"{live:,} live" if isinstance(live, int) else "",
-        f"{total:,} with what was corrected" if isinstance(total, int) and total != live else "",
-        f"{pending:,} not yet in the index" if isinstance(pending, int) and pending else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _embedding(embedding: Document) -> str:
-    state, reason = str(embedding.get("state") or "unknown"), str(embedding.get("reason") or "")
-    name = console.visible(str(embedding.get("model") or "no model"))
-    if state in {"ready", "ok"}:
-        return name
-    because = f": {console.one_line(reason, 200)}" if reason else ""
-    if state in {"loading", "starting"}:
-        return f"{name}, loading; until then memories are found by words alone"
-    return console.warning(f"memories are found by words alone, without meaning ({name}, {state}{because})")
-
-
-def _review(count: int) -> str:
-    return (
-        f"{console.plural(count, 'memory', 'memories')} waiting for your word" if count else "nothing waits"
+    words = {
+        "here": "seen from here",
+        "live": "in all",
+        "closed": "corrected",
+        "archived": "archived",
+        "hidden": "forgotten",
+        "pending_index": "not yet in the index",
+    }
+    shown = [(counts.get(name), text) for name, text in words.items()]
+    return ", ".join(
+        f"{count:,} {text}"
+        for count, text in shown
+        if isinstance(count, int) and (count or text in ("seen from here", "in all"))
     )
 
 
+def _embedding(embedding: Document) -> str:
+    name = console.visible(str(embedding.get("model") or "none"))
+    if embedding.get("state") in ("ready", "hybrid"):
+        return name
+    reason = console.one_line(str(embedding.get("reason") or f"the model is {name}"), 200)
+    return console.warning(f"none: memories are found by words alone, not by meaning ({reason})")
+
+
+def _review(count: int) -> str:
+    return f"{console.plural(count, 'memory', 'memories')} waiting for your word" if count else "nothing waits"
+
+
 def _agents(agents: Document) -> str:
-    if not agents:
-        return "none wired; cems setup finds them"
-    return ", ".join(f"{console.visible(name)}{_agent_state(state)}" for name, state in agents.items())
-
-
-def _agent_state(state: object) -> str:
-    words = state.get("state") or state.get("status") if isinstance(state, dict) else state
-    return f" ({console.one_line(words, 60)})" if isinstance(words, str) and words else ""
+    return ", ".join(console.visible(name) for name in agents) or "none wired; cems setup finds them"
 
 
 def _as_scope(project: str) -> str:

@@ -1,5 +1,6 @@
 """`cems why`: what a prompt would get, and why."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -20,12 +21,6 @@ Examples:
   cems why "add a retry to the upload"
   cems why "add a retry to the upload" --session 5f1c… --json
 """
-_DECISIONS = {
-    "injected": "injected",
-    "gate": "below the gate",
-    "budget": "over the budget",
-    "shown": "already shown",
-}
 
 
 def register(app: typer.Typer) -> None:
@@ -54,8 +49,8 @@ def why(
     if answer.get("mode") == "keyword":
         reason = str(answer.get("reason") or "the embedding model is not loaded; `cems status` says more")
         console.say(console.warning(f"found by words alone: {console.one_line(reason, 200)}"))
-    if answer.get("skipped"):
-        console.say(f"nothing is looked up: {console.one_line(str(answer['skipped']), 200)}")
+    elif answer.get("mode") == "skipped":
+        console.say(f"nothing is looked up: {console.one_line(str(answer.get('reason') or ''), 200)}")
     if candidates:
         console.say(_candidate_table(candidates))
     else:
@@ -75,42 +70,39 @@ def why(
 
 def _candidate_table(candidates: list[Document]) -> str:
     heading = [console.dim(name) for name in ("id", "score", "prob.", "decision", "category", "content")]
-    room = max(30, console.columns() - 60)
+    # In a pipe nobody counts columns.
+    room = max(30, console.columns() - 60) if console.is_terminal(sys.stdout) else 100
     return console.table([heading, *(_row(candidate, room) for candidate in candidates)])
 
 
 def _row(candidate: Document, room: int) -> list[str]:
-    decision = str(candidate.get("decision") or "")
-    words = _DECISIONS.get(decision, decision.replace("_", " "))
+    decision = console.visible(str(candidate.get("decision") or "-"))
     return [
         console.short_id(str(candidate.get("id") or "")),
         _number(candidate.get("score")),
         _number(candidate.get("probability")),
-        console.bold(words) if decision == "injected" else console.visible(words),
+        console.bold(decision) if decision == "injected" else decision,
         console.visible(str(candidate.get("category") or "")),
         console.one_line(str(candidate.get("content") or ""), room),
     ]
 
 
 def _numbers(answer: Document, injected: list[str]) -> list[str]:
-    gate, budget = answer.get("gate", answer.get("threshold")), answer.get("budget")
+    stages: Document = answer.get("stages") or {}
     lines = []
-    if isinstance(gate, int | float):
-        lines.append(f"gate    a probability of {gate:.2f} or more")
+    if isinstance(stages.get("gate_threshold"), int | float):
+        lines.append(f"gate    a probability of {stages['gate_threshold']:.2f} or more")
+    budget, most = stages.get("token_budget"), stages.get("max_memories")
     of = f" of {budget:,}" if isinstance(budget, int) else ""
+    at_most = f", {most} at most" if isinstance(most, int) else ""
     tokens = int(answer.get("tokens") or 0)
-    lines.append(f"budget  {tokens:,}{of} tokens for {console.plural(len(injected), 'memory', 'memories')}")
-    stages = [f"{name} {_stage(value)}" for name, value in (answer.get("stages") or {}).items()]
-    if stages:
-        lines.append(f"stages  {', '.join(stages)}")
+    lines.append(f"budget  {tokens:,}{of} tokens for {console.plural(len(injected), 'memory', 'memories')}{at_most}")
+    times = {name: value for name, value in stages.items() if name.endswith("_ms")}
+    if times:
+        took = ", ".join(f"{name.removesuffix('_ms')} {value:.1f} ms" for name, value in times.items())
+        lines.append(f"stages  {took}")
     return lines
 
 
 def _number(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, int | float) else "-"
-
-
-def _stage(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.1f} ms"
-    return console.one_line(str(value), 60)

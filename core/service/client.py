@@ -29,7 +29,7 @@ RETRY_SECONDS = 0.02
 EXIT_UNREACHABLE = 5
 
 
-class DaemonUnreachable(Exception):  # noqa: N818 - a state of the machine
+class DaemonUnreachable(Exception):
     """No daemon answers. The message says what was tried and what to do; the program ends with status 5."""
 
     exit_code = EXIT_UNREACHABLE

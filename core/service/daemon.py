@@ -101,6 +101,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     home.create()
     try:
         status = serve(home, options)
+    except (SystemExit, KeyboardInterrupt):
+        # Asked to leave before there was a loop to tell.
+        status = 0
     except Exception as problem:  # noqa: BLE001 - nobody reads our stderr; leave the reason where it is looked for
         reason = one_line(problem)
         record_start_failure(home, reason)
@@ -128,7 +131,6 @@ def serve(home: Home, options: Options) -> int:
     try:
         open_log(home, foreground=options.foreground)
         listener = Listener(home, tcp=options.tcp)
-        (home.root / START_MARKER).unlink(missing_ok=True)
         try:
             daemon = Daemon(home, lock, listener)
             daemon.run()
@@ -179,6 +181,8 @@ class Daemon:
 
     async def _run(self) -> None:
         self._catch_signals()
+        # Kept until here: a first stage that fails is not tried again by every hook at once.
+        (self._home.root / START_MARKER).unlink(missing_ok=True)
         logger.info("daemon %s answers (pid %d)", __version__, os.getpid())
         stage_two = asyncio.create_task(self._load())
         watch = asyncio.create_task(self._watch())
@@ -210,9 +214,7 @@ class Daemon:
             deaths = int(earlier[1].rpartition(" ")[2].strip("()") or 1)
         if deaths >= MAX_DEATHS:
             # Every hook would start it again, only to see it die again.
-            self._give_up(
-                f"{DIED} {deaths} times; it tries again in ten minutes, or after `cems daemon restart`"
-            )
+            self._give_up(f"{DIED} {deaths} times; it tries again in ten minutes, or after `cems daemon restart`")
             return
         # What kills a process outright (a signal, no memory) leaves no other trace.
         record_start_failure(self._home, f"{DIED} ({deaths + 1})")
@@ -340,6 +342,7 @@ def _become_daemon(*, foreground: bool) -> None:
     """Let go of whatever we were started with: files, session, folder, permissions for others."""
     os.umask(0o077)
     os.chdir("/")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if foreground or sys.platform == "win32":
         return
     with contextlib.suppress(PermissionError):

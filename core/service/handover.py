@@ -39,7 +39,7 @@ def may_hand_over(home: Home) -> bool:
     recent = [when for when in recent if 0 <= now - when < HANDOVER_WINDOW]
     if len(recent) >= MAX_HANDOVERS:
         return False
-    text = "".join(f"{when:.0f}\n" for when in [*recent, now])
+    text = "".join(f"{int(when)}\n" for when in [*recent, now])
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
     try:
         os.write(file, text.encode())

@@ -57,11 +57,11 @@ MAX_VARIABLE = 4096
 SO_PEERCRED = 17
 
 
-class HookFailure(Exception):  # noqa: N818 - says what happens, not that a caller erred
+class HookFailure(Exception):
     """The hook prints nothing. Its argument is the word that goes to the failure log."""
 
 
-class NoDaemon(Exception):  # noqa: N818
+class NoDaemon(Exception):
     """Nothing listens, or what listened went away before it answered: worth starting one and asking again."""
 
 

@@ -155,7 +155,8 @@ class Sessions:
         shown: Any = self._connection.execute(
             "SELECT memory, how FROM shown WHERE session = ?", (session_id,)
         ).fetchall()
-        return Session(*row[:5], bool(row[5]), dict(shown))
+        known, agent, scope, started, seen, ended = row
+        return Session(known, agent, scope, started, seen, bool(ended), dict(shown))
 
     def _migrate(self) -> None:
         found = int(self._connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,4 +1,4 @@
-"""A home with a real launcher and real daemons, whose hooks and second stage are small ones a test writes itself.
+"""A home with a real launcher and real daemons, whose hooks and second stage are small ones of the test.
 
 The package is a copy, so that a test can give it a version, break a part of it, or put it at an awkward path.
 """
@@ -83,9 +83,7 @@ def open_runtime(home, hooks):
 """
 
 
-def copy_package(
-    parent: Path, version: str = "0.1.0", hooks: str = ECHO_HOOKS, runtime: str = SMALL_RUNTIME
-) -> Path:
+def copy_package(parent: Path, version: str = "0.1.0", hooks: str = ECHO_HOOKS, runtime: str = SMALL_RUNTIME) -> Path:
     """Copy what the hook and the daemon's own part need to `parent`/cems; returns `parent`."""
     package = parent / "cems"
     service = package / "core" / "service"
@@ -158,15 +156,11 @@ class DaemonHome:
     def daemon(self, *options: str, package: Path | None = None, **env: str) -> subprocess.Popen[bytes]:
         """Start a daemon as a child of the test, and wait until it listens."""
         process = self.spawn(*options, package=package, **env)
-        wait_for(
-            lambda: process.poll() is not None or (self.pid() == process.pid and self.endpoint() is not None)
-        )
+        wait_for(lambda: process.poll() is not None or (self.pid() == process.pid and self.endpoint() is not None))
         return process
 
     def spawn(self, *options: str, package: Path | None = None, **env: str) -> subprocess.Popen[bytes]:
-        code = (
-            "import sys; sys.path.insert(0, sys.argv.pop(1)); from cems.core.service.daemon import run; run()"
-        )
+        code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from cems.core.service.daemon import run; run()"
         return subprocess.Popen(
             [sys.executable, "-I", "-c", code, package or self.package, "--home", self.home.root, *options],
             env={**self.environment, **env},
@@ -178,8 +172,8 @@ class DaemonHome:
     def python(self, code: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run code against the copied package, with `home` defined."""
         head = (
-            f"import sys, pathlib; sys.path.insert(0, {str(self.package)!r}); from cems.core.paths import Home; "
-            f"home = Home(pathlib.Path({str(self.home.root)!r}))\n"
+            f"import sys, pathlib; sys.path.insert(0, {str(self.package)!r})\n"
+            f"from cems.core.paths import Home; home = Home(pathlib.Path({str(self.home.root)!r}))\n"
         )
         return subprocess.run(
             [sys.executable, "-I", "-c", head + code],
@@ -242,7 +236,8 @@ class HookResult:
         return (self.returncode, self.stdout, self.stderr) == (0, b"", b"")
 
     def __repr__(self) -> str:
-        return f"exit {self.returncode} after {self.seconds:.2f} s: {self.stdout[:200]!r} {self.stderr[-2000:]!r}"
+        said = f"{self.stdout[:200]!r} {self.stderr[-2000:]!r}"
+        return f"exit {self.returncode} after {self.seconds:.2f} s: {said}"
 
 
 def wait_for(what: Callable[[], object], seconds: float = PATIENCE) -> None:

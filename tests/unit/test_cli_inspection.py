@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,14 +34,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 def test_why_shows_candidates_gate_budget_stages_and_block(daemon: StandIn, capsys: Capture) -> None:
     candidate = {**MEMORY, "score": 0.71, "probability": 0.64, "decision": "injected"}
-    other = {**candidate, "id": "m_ffffffffff", "probability": 0.02, "decision": "below_gate"}
+    other = {**candidate, "id": "m_ffffffffff", "probability": 0.02, "decision": "below gate"}
     answer = {
         "candidates": [candidate, other],
         "injected": [MEMORY["id"]],
         "tokens": 31,
-        "budget": 2000,
-        "gate": 0.3,
-        "stages": {"embed": 4.21},
+        "stages": {"search_ms": 4.21, "gate_threshold": 0.3, "token_budget": 2000, "max_memories": 8},
         "mode": "hybrid",
         "block": "<memory>\nx\n</memory>",
     }
@@ -51,8 +50,8 @@ def test_why_shows_candidates_gate_budget_stages_and_block(daemon: StandIn, caps
     assert "m_1a2b3c4d  0.710  0.640  injected    decisions" in output
     assert "m_ffffffff  0.710  0.020  below gate  decisions" in output
     assert "gate    a probability of 0.30 or more" in output
-    assert "budget  31 of 2,000 tokens for 1 memory" in output
-    assert "stages  embed 4.2 ms" in output
+    assert "budget  31 of 2,000 tokens for 1 memory, 8 at most" in output
+    assert "stages  search 4.2 ms" in output
     assert "    <memory>\n    x\n    </memory>\n" in output
     assert main(["why", "which port", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == answer
@@ -60,11 +59,10 @@ def test_why_shows_candidates_gate_budget_stages_and_block(daemon: StandIn, caps
 
 STATUS: Document = {
     "daemon": {"pid": 12, "version": "0.1.0", "state": "ready", "uptime_s": 7500.0, "rss_mib": 301.4},
-    "memories": {"total": 130, "live": 124, "by_scope": {"user": 4, "project:x": 8}, "pending_index": 3},
-    "embedding": {"model": "bundled/all-MiniLM-L6-v2", "state": "missing", "reason": "no model file"},
+    "memories": {"total": 130, "live": 124, "closed": 6, "hidden": 0, "here": 12, "pending_index": 3},
+    "embedding": {"model": "none", "state": "keyword", "reason": "no model file"},
     "review": 2,
     "hook_failures": 1,
-    "agents": {"claude-code": {"state": "wired"}},
     "scope": {"project": "project:github.com/org/repo"},
     "home": "/h/.cems",
 }
@@ -72,15 +70,17 @@ STATUS: Document = {
 
 def test_status_is_one_page(daemon: StandIn, capsys: Capture) -> None:
     daemon.answers["status"] = STATUS
+    record = {"version": 1, "agents": [{"agent": "claude-code", "config_dir": "/h/.claude"}]}
+    daemon.home.install_conf.write_text(json.dumps(record))
     assert main(["status"]) == 0
     lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     facts = {name: value.strip() for name, value in lines.items()}
     assert facts["daemon"] == "ready, pid 12, version 0.1.0, up 2 h 5 min, 301 MiB"
     assert facts["here"] == "project github.com/org/repo"
-    assert facts["memories"].endswith("124 live, 130 with what was corrected, 3 not yet in the index")
-    assert facts["embedding"].startswith("memories are found by words alone, without meaning")
+    assert facts["memories"] == "12 seen from here, 124 in all, 6 corrected, 3 not yet in the index"
+    assert facts["embedding"] == ("none: memories are found by words alone, not by meaning (no model file)")
     assert facts["review"] == "2 memories waiting for your word"
-    assert facts["agents"] == "claude-code (wired)"
+    assert facts["agents"] == "claude-code"
 
 
 def test_doctor_exits_1_and_says_what_to_do(daemon: StandIn, capsys: Capture) -> None:
@@ -145,14 +145,14 @@ def test_a_deleted_folder_is_said_and_no_folder_is_sent(
 
 def test_status_without_a_daemon_says_so_and_starts_none(home: Home, capsys: Capture) -> None:
     home.create()
-    home.hook_failures.write_text("1790000000 cems_stop deadline\n")
-    home.install_conf.write_text('{"version": 1, "agents": {"claude-code": {}}}')
+    home.hook_failures.write_text(f"1790000000 cems_stop deadline\n{time.time():.0f} cems_stop deadline\n")
+    home.install_conf.write_text('{"version": 1, "agents": [{"agent": "claude-code", "config_dir": "/x"}]}')
     assert main(["status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert status["daemon"]["state"] == "not running"
     assert status["memories"]["total"] is None
     assert status["hook_failures"] == 1
-    assert list(status["agents"]) == ["claude-code"]
+    assert status["agents"] == {"claude-code": {"folders": ["/x"]}}
     assert main(["status"]) == 0
     assert "not running; any command or hook starts it" in capsys.readouterr().out
     assert not home.endpoint.exists()
@@ -201,9 +201,7 @@ def test_config_shows_sets_and_unsets_and_keeps_comments(home: Home, capsys: Cap
 
 def test_config_names_the_setting_that_was_meant(home: Home, capsys: Capture) -> None:
     assert main(["config", "get", "token_bugdet"]) == 2
-    assert capsys.readouterr().err == (
-        "cems: there is no setting 'token_bugdet' (did you mean token_budget?)\n"
-    )
+    assert capsys.readouterr().err == ("cems: there is no setting 'token_bugdet' (did you mean token_budget?)\n")
 
 
 def test_config_refuses_a_value_and_changes_nothing(home: Home, capsys: Capture) -> None:
@@ -221,9 +219,7 @@ def test_a_broken_setting_can_be_mended(home: Home, capsys: Capture) -> None:
     assert main(["config"]) == 0
 
 
-def test_config_says_when_the_environment_wins(
-    home: Home, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_says_when_the_environment_wins(home: Home, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CEMS_TOKEN_BUDGET", "500")
     assert main(["config", "set", "token_budget", "900"]) == 0
     assert "CEMS_TOKEN_BUDGET in the environment wins" in capsys.readouterr().err

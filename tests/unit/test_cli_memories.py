@@ -67,9 +67,7 @@ def test_add_takes_piped_text_with_line_feeds_as_it_is(
     assert daemon.payload("add")["content"] == "first — 一\n\nsecond"
 
 
-def test_add_without_a_text_is_a_usage_error(
-    daemon: StandIn, pipe: Callable[[bytes], None], capsys: Capture
-) -> None:
+def test_add_without_a_text_is_a_usage_error(daemon: StandIn, pipe: Callable[[bytes], None], capsys: Capture) -> None:
     pipe(b" \n")
     assert main(["add"]) == 2
     assert "the text to remember is empty" in capsys.readouterr().err
@@ -102,7 +100,7 @@ def test_lines_of_a_file_go_in_batches(daemon: StandIn, tmp_path: Path, capsys: 
         return {"results": [{**ADDED, "status": "refused" if bad else "added"} for bad in refused]}
 
     daemon.answers["add_many"] = add_many
-    lines = [{"content": f"fact {number}", "recorded_at": "2025-01-01"} for number in range(250)]
+    lines: list[Document] = [{"content": f"fact {number}", "recorded_at": "2025-01-01"} for number in range(250)]
     lines[7] = {"content": "bad", "tags": ["a"], "pin": True, "confidence": 0.5, "colour": "red"}
     file = tmp_path / "notes.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
@@ -131,6 +129,7 @@ def test_lines_of_a_file_go_in_batches(daemon: StandIn, tmp_path: Path, capsys: 
         ('{"content": "x", "tags": [1]}', "`tags` must be a list"),
         ('{"content": "x", "scope": "everyone"}', "`scope` must be"),
         ('{"content": "x", "valid_from": "yesterday"}', "is not a date"),
+        ('{"content": "x", "valid_from": "2025-01-01", "valid_to": "2024-01-01"}', "`valid_to` must lie"),
         ('{"content": "x", "confidence": true}', "`confidence` must be"),
     ],
 )
@@ -229,16 +228,18 @@ def test_forget_says_what_it_hid(daemon: StandIn, capsys: Capture) -> None:
     assert capsys.readouterr().out == "forgot m_1a2b3c4d  Staging listens on port 8081\n"
 
 
-def test_one_unknown_id_among_several_hides_nothing(daemon: StandIn) -> None:
-    def show(payload: Document) -> Document:
-        if payload["id"] == "ff":
-            return {"error": {"code": "not_found", "message": "no such memory", "exit": 3}}
-        return {"memory": MEMORY, "history": []}
-
-    daemon.answers["show"] = show
+def test_several_ids_go_in_one_operation(daemon: StandIn) -> None:
     daemon.answers["forget"] = {"hidden": [MEMORY], "tombstones": 1}
-    assert main(["forget", "1a2b", "ff"]) == 3
-    assert [op for op, _ in daemon.asked] == ["show", "show"]
+    assert main(["forget", "1a2b", "ff", "1a2b"]) == 0
+    assert daemon.payload("forget") == {"ids": ["1a2b", "ff"]}
+
+
+def test_lift_allows_a_text_again(daemon: StandIn, capsys: Capture) -> None:
+    daemon.answers["lift"] = {"lifted": 1}
+    assert main(["lift", "port", "8080", "-r", "it was right"]) == 0
+    assert daemon.payload("lift") == {"text": "port 8080", "reason": "it was right"}
+    daemon.refuse("lift", "refused", "a person has to do this", 4)
+    assert main(["lift", "x"]) == 4
 
 
 def test_forgetting_a_text_that_nothing_says_exits_3(daemon: StandIn, capsys: Capture) -> None:

@@ -72,6 +72,9 @@ class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         [found] = [payload for name, payload in self.asked if name == op]
         return found
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A command that was interrupted does not wait for its answer."""
+
     def stop(self) -> None:
         self.shutdown()
         self.server_close()
@@ -86,9 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((op, payload))
         self.server.contexts.append(context.decode(self.headers[context.HEADER]))
-        found = self.server.answers.get(
-            op, {"error": {"code": "unknown", "message": f"no {op} here", "exit": 1}}
-        )
+        found = self.server.answers.get(op, {"error": {"code": "unknown", "message": f"no {op} here", "exit": 1}})
         answer = found(payload) if callable(found) else found
         body = json.dumps(answer).encode()
         self.send_response(400 if "error" in answer else 200)

@@ -18,7 +18,7 @@ import pytest
 from tests.unit.test_cli_stand_in import MEMORY, StandIn, page, standing_in
 
 import cems
-from cems.core.cli import remember
+from cems.core.cli import asking, remember
 from cems.core.cli.main import main
 from cems.core.paths import Home
 
@@ -27,7 +27,7 @@ Capture = pytest.CaptureFixture[str]
 WITH_PATH = f"import sys; sys.path[:] = {sys.path!r}\n"
 PROGRAM = [sys.executable, "-c", f"{WITH_PATH}from cems.core.cli.main import run; run()"]
 COMMANDS = [
-    *("add", "search", "list", "show", "edit", "forget", "pin", "unpin", "share"),
+    *("add", "search", "list", "show", "edit", "forget", "lift", "pin", "unpin", "share"),
     *("why", "status", "doctor", "health", "config", "daemon", "rebuild", "mcp"),
 ]
 
@@ -73,9 +73,7 @@ def on_a_terminal(words: list[str], typed: str = "", **environment: str) -> tupl
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
-def test_the_help_page_lists_every_command_and_the_exit_codes(
-    home: Home, capsys: Capture, words: list[str]
-) -> None:
+def test_the_help_page_lists_every_command_and_the_exit_codes(home: Home, capsys: Capture, words: list[str]) -> None:
     assert main(words) == 0
     output = capsys.readouterr().out
     for name in COMMANDS:
@@ -116,9 +114,7 @@ def test_a_usage_error_is_json_where_json_was_asked_for(home: Home, capsys: Capt
     assert "cems search --help" in error["message"]
 
 
-def test_an_unreachable_daemon_is_exit_5(
-    home: Home, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_daemon_is_exit_5(home: Home, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     home.create()
     home.endpoint.write_text(f"unix:{home.root}/gone.sock\n{'ab' * 32}\n1\n")
     # A daemon cannot be started from a program that is not there.
@@ -131,7 +127,7 @@ def test_a_fault_of_ours_is_one_line_and_a_private_log_without_arguments(
     home: Home, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remember, "_tell", None)
-    monkeypatch.setattr(remember.asking, "ask", lambda *_: {"status": "added"})
+    monkeypatch.setattr(asking, "ask", lambda *_: {"status": "added"})
     assert main(["add", "something private"]) == 1
     log = home.logs / "cli.log"
     error = capsys.readouterr().err
@@ -176,33 +172,23 @@ def test_a_terminal_gets_styles_and_wrapping_unless_no_color(daemon: StandIn) ->
     assert "\x1b" not in plain
 
 
-def test_forgetting_several_asks_on_a_terminal(daemon: StandIn) -> None:
-    other = {**MEMORY, "id": "m_ffffffffff"}
-    daemon.answers["show"] = lambda payload: {
-        "memory": MEMORY if payload["id"] == "1a" else other,
-        "history": [],
-    }
-    daemon.answers["forget"] = lambda payload: {"hidden": [MEMORY], "tombstones": 1}
-    code, output = on_a_terminal(["forget", "1a", "ff"], typed="n\n")
+@pytest.mark.parametrize("words", [["1a", "ff"], ["--text", "port 8081"]])
+def test_forgetting_several_asks_on_a_terminal(daemon: StandIn, words: list[str]) -> None:
+    hidden = {"hidden": [MEMORY, {**MEMORY, "id": "m_ffffffffff"}], "tombstones": 1}
+    daemon.answers["forget"] = lambda payload: {"preview": True, **hidden} if payload.get("preview") else hidden
+    code, output = on_a_terminal(["forget", *words], typed="n\n")
     assert code == 0
     assert "2 memories would be forgotten" in output
     assert "nothing was forgotten" in output
-    assert "forget" not in [op for op, _ in daemon.asked]
-    code, output = on_a_terminal(["forget", "1a", "ff"], typed="y\n")
+    assert [payload.get("preview") for _, payload in daemon.asked] == [True]
+    code, output = on_a_terminal(["forget", *words], typed="y\n")
     assert code == 0
-    assert [payload["id"] for op, payload in daemon.asked if op == "forget"] == [MEMORY["id"], other["id"]]
+    assert "forgot m_ffffffff" in output.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert [payload.get("preview") for _, payload in daemon.asked] == [True, True, None]
     daemon.asked.clear()
-    code, output = on_a_terminal(["forget", "1a", "ff", "--yes"])
+    code, output = on_a_terminal(["forget", *words, "--yes"])
     assert "[y/N]" not in output
-    assert [op for op, _ in daemon.asked] == ["show", "show", "forget", "forget"]
-
-
-def test_forgetting_a_text_previews_what_it_would_hide_on_a_terminal(daemon: StandIn) -> None:
-    daemon.answers["forget"] = {"hidden": [MEMORY, MEMORY], "tombstones": 0}
-    code, output = on_a_terminal(["forget", "--text", "port 8081"], typed="n\n")
-    assert code == 0
-    assert "nothing was forgotten" in output
-    assert daemon.payload("forget") == {"text": "port 8081", "preview": True}
+    assert [payload.get("preview") for _, payload in daemon.asked] == [None]
 
 
 def test_edit_opens_the_editor_without_a_shell(daemon: StandIn, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_stopped_daemon_is_named_at_once(place: DaemonHome) -> None:
     assert time.monotonic() - began < 10
     assert Client(place.home).health(timeout=0.3) is None
     assert stop_daemon(place.home, timeout=1)
-    assert daemon.wait(PATIENCE) == -signal.SIGKILL
+    assert daemon.wait(PATIENCE) in (0, -signal.SIGKILL)
     assert not is_running(place.home)
 
 

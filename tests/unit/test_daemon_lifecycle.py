@@ -125,8 +125,8 @@ def test_a_daemon_started_by_a_hook_inherits_nothing(place: DaemonHome) -> None:
     assert answer["environment"]["CEMS_LOG_LEVEL"] == "debug"
     assert not set(answer["environment"]) & {*list(secrets)[:7], "CEMS_GUARD"}
     assert os.getsid(pid) == pid
-    assert os.readlink(f"/proc/{pid}/cwd") == "/"
-    assert [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)] == ["/dev/null"] * 3
+    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+    assert {Path(f"/proc/{pid}/fd/{number}").readlink() for number in range(3)} == {Path("/dev/null")}
 
 
 @pytest.mark.parametrize(
@@ -435,9 +435,7 @@ def test_a_body_over_the_limit_is_refused(tcp_place: DaemonHome) -> None:
         assert status == 413
 
 
-@pytest.mark.parametrize(
-    "path", ["/hook/", "/hook/cems_..", "/hook/x", "/hook/cems_stop/x", "/hook/CEMS_STOP"]
-)
+@pytest.mark.parametrize("path", ["/hook/", "/hook/cems_..", "/hook/x", "/hook/cems_stop/x", "/hook/CEMS_STOP"])
 def test_an_odd_script_name_reaches_no_hook(tcp_place: DaemonHome, path: str) -> None:
     _, answer = ask(tcp_place, "POST", path, b"hello")
     assert b"hello" not in answer

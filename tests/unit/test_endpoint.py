@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,14 @@ from cems.core.service.listening import Listener, choose_socket_path, is_private
 
 
 @pytest.fixture
-def home(session_root: Path) -> Iterator[Home]:
+def home(session_root: Path) -> Home:
     made = Home(Path(tempfile.mkdtemp(prefix="e", dir=session_root)) / ".cems")
     made.create()
-    yield made
+    return made
 
 
 @given(
-    path=st.text(
-        st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]), min_size=1, max_size=60
-    ),
+    path=st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]), min_size=1, max_size=60),
     token=st.text("0123456789abcdef", min_size=1, max_size=64),
     deadline=st.floats(0.05, 10),
 )
