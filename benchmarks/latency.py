@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 sys.path.insert(0, str(SOURCE))
@@ -37,14 +37,28 @@ RESULTS = Path(__file__).resolve().parent / "results" / "latency.json"
 HOOK = "cems_user_prompts_submit"
 ECHO_BODY = b'{"hookSpecificOutput": {"additionalContext": "' + b"x" * 4000 + b'"}}'
 FACTS = (
-    "The {0} service keeps its settings in {0}.toml and reads them once at start.",
-    "We decided that {0} retries three times with jitter and then gives up.",
-    "Never log the customer number in {0}; the auditors asked for that.",
-    "Tests of {0} run against a real database on port 55{1:02d}.",
+    (
+        "The {0} service keeps its settings in {0}.toml, read once at start.",
+        "Where does the {0} service keep its settings?",
+    ),
+    ("We decided that {0} retries three times with jitter and then gives up.", "Add the retries to {0} as we decided"),
+    ("Never log the customer number in {0}; the auditors asked for that.", "Log the customer number in {0} on failure"),
+    ("Tests of {0} run against a real database on port 55{1:02d}.", "Which database port do the tests of {0} use?"),
 )
-SUBJECTS = "billing search import export ledger gateway mailer report session cache audit upload invoice
-quota".split() INITIALIZE = { "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "latency", "version": "1"}, }, }
+SUBJECTS = (
+    *("billing", "search", "import", "export", "ledger", "gateway", "mailer"),
+    *("report", "session", "cache", "audit", "upload", "invoice", "quota"),
+)
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "latency", "version": "1"},
+    },
+}
 
 Measured = dict[str, list[float]]
 
@@ -67,10 +81,11 @@ class Place:
             "CLAUDECODE": "1",
             "CEMS_HOOK_DEADLINE": "10",
         }
-        for name in ("hook", "mcp"):
-            path = self.home.bin / f"cems-{name}"
-            path.write_bytes(launcher_source(Path(sys.executable), SOURCE, self.home.root, name))  # type:
-            ignore[arg-type] path.chmod(0o700)
+        targets: tuple[Literal["hook", "mcp"], ...] = ("hook", "mcp")
+        for target in targets:
+            path = self.home.bin / f"cems-{target}"
+            path.write_bytes(launcher_source(Path(sys.executable), SOURCE, self.home.root, target))
+            path.chmod(0o700)
 
     def run(self, *command: str | Path, given: bytes = b"") -> tuple[float, bytes]:
         """Seconds a whole process takes, and its output."""
@@ -124,16 +139,19 @@ def measure_recall(place: Place, runs: int, memories: int) -> Measured:
     with started(place):
         for number in range(memories):
             subject = f"{SUBJECTS[number % len(SUBJECTS)]}{number // len(SUBJECTS)}"
-            content = FACTS[number % len(FACTS)].format(subject, number % 100)
+            content = FACTS[number % len(FACTS)][0].format(subject, number % 100)
             client.call("add", {"content": content, "scope": "user"}, timeout=120)
         found: Measured = {"bare": [], "recall": []}
         answered = 0
         for number in range(runs):
             found["bare"].append(place.bare())
-            subject = SUBJECTS[number % len(SUBJECTS)]
-            seconds, output = place.hook(prompt(place, f"Where does the {subject}0 service keep its
-            settings?")) answered += bool(output) found["recall"].append(seconds) print(f"  {answered} of
-            {runs} prompts were given memories") return found
+            asked = number % memories
+            subject = f"{SUBJECTS[asked % len(SUBJECTS)]}{asked // len(SUBJECTS)}"
+            seconds, output = place.hook(prompt(place, FACTS[asked % len(FACTS)][1].format(subject)))
+            answered += bool(output)
+            found["recall"].append(seconds)
+        print(f"  {answered} of {runs} prompts were given memories")
+        return found
 
 
 def measure_cold_start(place: Place, runs: int) -> Measured:
@@ -201,9 +219,17 @@ def started(place: Place) -> Iterator[None]:
 @contextlib.contextmanager
 def echo_daemon(place: Place) -> Iterator[None]:
     """The real server and front door, over hooks that answer at once."""
-    server = subprocess.Popen([sys.executable, __file__, "--serve-echo", place.home.root],
-    env=place.environment) try: while not place.home.endpoint.exists(): assert server.poll() is None, "the
-    echo server ended" time.sleep(0.01) place.hook(b"{}") yield finally: server.terminate() server.wait(30)
+    command = [sys.executable, __file__, "--serve-echo", place.home.root]
+    server = subprocess.Popen(command, env=place.environment)
+    try:
+        while not place.home.endpoint.exists():
+            assert server.poll() is None, "the echo server ended"
+            time.sleep(0.01)
+        place.hook(b"{}")
+        yield
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 def serve_echo(root: Path) -> None:
@@ -246,10 +272,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--runs", type=int, default=150, help="runs of each process (default: %(default)s)")
     options.add_argument("--cold", type=int, default=15, help="cold starts (default: %(default)s)")
-    options.add_argument("--memories", type=int, default=200, help="memories to recall from (default:
-    %(default)s)") options.add_argument("--output", type=Path, default=RESULTS)
-    options.add_argument("--serve-echo", type=Path, help=argparse.SUPPRESS) chosen = options.parse_args() if
-    chosen.serve_echo: serve_echo(chosen.serve_echo) return
+    options.add_argument("--memories", type=int, default=200, help="memories to recall from (default: %(default)s)")
+    options.add_argument("--output", type=Path, default=RESULTS)
+    options.add_argument("--serve-echo", type=Path, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.serve_echo:
+        serve_echo(chosen.serve_echo)
+        return
 
     parts: list[tuple[str, bool, Callable[[Place], Measured]]] = [
         ("hook", True, lambda place: measure_hook(place, chosen.runs)),
@@ -272,8 +301,8 @@ def main() -> None:
             stop_daemon(Home(root / ".cems"))
             shutil.rmtree(root, ignore_errors=True)
         for name, row in results[title].items():
-            print(f"  {name:20} p50 {row['p50_ms']:9.2f} ms  p95 {row['p95_ms']:9.2f} ms
-            x{row['ratio']:.2f}")
+            measured = f"p50 {row['p50_ms']:9.2f} ms  p95 {row['p95_ms']:9.2f} ms"
+            print(f"  {name:20} {measured}  x{row['ratio']:.2f}")
 
     configuration = {
         "cems": __version__,
@@ -285,8 +314,9 @@ def main() -> None:
         "memories": chosen.memories,
     }
     chosen.output.parent.mkdir(parents=True, exist_ok=True)
-    chosen.output.write_text(json.dumps({"configuration": configuration, "results": results}, indent=2) +
-    "\n") print(f"written to {chosen.output}")
+    report = {"configuration": configuration, "results": results}
+    chosen.output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    print(f"written to {chosen.output}")
 
 
 if __name__ == "__main__":

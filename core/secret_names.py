@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from cems.core.redact import MARKER, Finding
 
-Category = Literal["password", "secret", "token", "api-key", "session"]
+Category = Literal["password", "secret", "token", "api-key"]
 # How the value is written: shell or .env line, `a=b` in a URL or connection string, `a = b` in code or ini, `a: b`,
 # a command's option, a sentence.
 Style = Literal["env", "compact", "spaced", "colon", "flag", "prose"]
@@ -25,15 +25,16 @@ _NAMES: tuple[tuple[Category, str], ...] = (
     ("api-key", r"(?:api|app|access|secret|secretaccess|private|priv|auth|service|account|db|database|client|encryption|signing"
      r"|signature|master|shared|sharedaccess|storage|license|jwt|hmac|session|cookie|deploy|consumer|subscription|webhook|crypt"
      r"|cipher|aes|root|admin|user|project|ssh|gpg|token|fernet|bearer)keys?|clientkeydata|wgkey|presharedkey|keybase64"),
-    ("secret", r"secret|secrets|credentials?|connectionstring|mnemonic|seedphrase"),
+    ("secret", r"secret|credentials?|connectionstring|mnemonic|seedphrase"),
     ("token", r"(?<!next)(?<!page)(?<!pad)(?<!eos)(?<!bos)(?<!unk)(?<!cls)(?<!sep)(?<!mask)(?<!special)(?<!continuation)(?<!start)"
      r"(?<!end)(?<!first)(?<!last)(?<!max)(?<!min)(?<!stop)(?<!design)(?<!color)(?<!sync)token|jwt|bearer|authorization|_?auth"),
-    ("session", r"phpsessid|jsessionid|sessionid|connectsid|csrftoken|xsrftoken"),
 )  # fmt: skip
 _WORD = re.compile(r"[A-Z]+(?![a-zñ])|[A-Z]?[a-zñ]+|\d+")
 # Words after the telling one that leave the value a secret; any other (`password_policy`, `token_count`) makes it none.
 _SUFFIXES = frozenset(
-    ["prod", "production", "dev", "development", "stage", "staging", "test", "testing", "live", "sandbox", "local", "value", "val", "raw", "plain", "plaintext", "text", "txt", "old", "new", "current", "primary", "secondary", "backup", "default", "string", "b64", "base64", "bytes", "hex", "encoded", "encrypted", "salt", "enc", "data", "main", "admin", "user", "root"]
+    "prod production dev development stage staging test testing live sandbox local value val raw plain plaintext text "
+    "txt old new current primary secondary backup default string base b64 base64 bytes hex encoded encrypted enc salt "
+    "data main admin user root".split()
 )
 
 _OPEN = r"""(?:\\{0,4}["'`]|[\])]){0,3}"""
@@ -69,7 +70,9 @@ _PLACEHOLDER = re.compile(
     r" | ok|changed|reset|updated|stored|saved|sent|generated|rotated|revoked|encrypted|hashed|bearer|basic|digest|authentication|authorization|token-based"
 )
 _SECRETLIKE_WORDS = frozenset(
-    ["password", "passwords", "passwd", "passphrase", "pass", "pwd", "secret", "secrets", "token", "tokens", "key", "keys", "credential", "credentials", "auth", "name", "names", "id", "ids", "value", "field", "input", "param", "arg", "your", "my", "example", "sample", "placeholder", "tls", "cert", "certs", "certificate", "config", "file", "path", "env", "var", "csrf"]
+    "password passwords passwd passphrase pass pwd secret secrets token tokens key keys credential credentials auth name "
+    "names id ids value field input param arg your my example sample placeholder tls cert certs certificate config file "
+    "path env var csrf".split()
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z_$]*\d{0,2}(?:\[\w*\])?[!?]?")
 _KEBAB = re.compile(r"[A-Za-z]+(?:[-_./:][A-Za-z]+)+\d{0,2}")
@@ -225,7 +228,7 @@ def _is_secret(category: Category, style: Style, name: str, value: str, *, quote
         return False
     digits = any(character.isdigit() for character in value)
     letters = any(character.isalpha() for character in value)
-    if category in ("token", "api-key", "session"):
+    if category in ("token", "api-key"):
         return _is_token(style, value, quoted=quoted, digits=digits, letters=letters, name=name)
     if any(character.isspace() for character in value):
         return bool(re.search(r"(?i)phrase|mnemonic|seed", name)) and len(value.split()) >= 4

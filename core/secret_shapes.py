@@ -32,6 +32,10 @@ class _Shape(NamedTuple):
     accept: Callable[[str], bool] | None = None
 
 
+def _bot_token(value: str) -> bool:
+    return all(re.search(kind, value.partition(":")[2]) for kind in ("[a-z]", "[A-Z]", "[0-9]")) and _varied(value)
+
+
 def _token(kind: str, *prefixes: str, tail: str = r"[A-Za-z0-9_-]{20,}+") -> _Shape:
     start = "|".join(re.escape(prefix) for prefix in prefixes)
     return _Shape(kind, tuple(p.lower() for p in prefixes), re.compile(rf"{_B}(?:{start}){tail}"), _varied)
@@ -74,7 +78,7 @@ _TOKENS = (
     _Shape("discord-token", (".",), re.compile(
         rf"{_B}[MNO][A-Za-z0-9_-]{{23,27}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,45}}{_END}"), _mixed),
     _Shape("telegram-token", (":",), re.compile(
-        rf"(?<![A-Za-z0-9:.])(?:bot)?(?P<v>\d{{8,10}}:[A-Za-z0-9_-]{{35}}){_END}"), _mixed),
+        rf"(?<![A-Za-z0-9:.])(?:bot)?(?P<v>\d{{8,10}}:[A-Za-z0-9_-]{{35}}){_END}"), _bot_token),
     _token("stripe-key", "sk_live_", "rk_live_", "sk_test_", "rk_test_", tail=r"[A-Za-z0-9]{16,}+"),
     _token("stripe-webhook", "whsec_", tail=r"[A-Za-z0-9+/=]{20,}+"),
     _Shape("twilio-key", ("sk",), re.compile(rf"{_B}SK[a-f0-9]{{32}}{_END}")),
@@ -247,7 +251,7 @@ _LIBRARY: tuple[tuple[str, str, str, str, Callable[[str], bool] | None], ...] = 
     ("softlayer", "SoftlayerDetector", "softlayer-key", r"(?i)softlayer", looks_random),
     ("square_oauth", "SquareOAuthDetector", "square-secret", r"sq0csp-", _varied),
     ("stripe", "StripeDetector", "stripe-key", r"[rs]k_live_", _varied),
-    ("telegram_token", "TelegramBotTokenDetector", "telegram-token", r"\d{8,10}:", _mixed),
+    ("telegram_token", "TelegramBotTokenDetector", "telegram-token", r"\d{8,10}:", _bot_token),
     ("twilio", "TwilioKeyDetector", "twilio-key", r"(?:AC|SK)[a-f0-9]{32}", None),
 )  # fmt: skip
 # Not used: `private_key` marks only the header line (`_private_keys` takes the block), `keyword` and the two high-entropy

@@ -17,7 +17,7 @@ from tests.e2e.claude import Claude
 from tests.fakes import throwaway
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.home_guard import HomeGuard, real_homes
-from tests.fakes.installation import Installation, InstallFailed, install
+from tests.fakes.installation import Installation, InstallFailed, given_program, install
 from tests.fakes.sandbox import Sandbox
 
 _WORKER = "PYTEST_XDIST_WORKER" in os.environ
@@ -178,11 +178,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for pid, command in _left_running.items():
             terminalreporter.line(f"{pid}: {command}", red=True)
     if _left_out:
-        terminalreporter.section(
-            f"LEFT OUT: {len(_left_out)} tests did not run", sep="!", yellow=True, bold=True
-        )
+        terminalreporter.section(f"LEFT OUT: {len(_left_out)} tests did not run", sep="!", yellow=True, bold=True)
         for line in _left_out:
             terminalreporter.line(line, yellow=True)
+    if given_program():
+        terminalreporter.line(f"NOT INSTALLED BY install.sh: CEMS_TEST_PROGRAM={given_program()}", yellow=True)
     for name in programs.PROGRAMS:
         terminalreporter.line(f"{name}: {_state(name)}")
 

@@ -67,10 +67,8 @@ def wire(machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
         else:
             files.add(name)
             owned.add(name)
-    settings = files.settings.edit(
-        "hooks" + (", and CEMS's search, get and add tools allowed" * wish.permissions)
-    )
-    state = files.state.edit("the tools")
+    settings = files.settings.edit(_summary(owned - before))
+    state = files.state.edit(f"the tool server `{SERVER}`")
     edits = [edit for edit in (settings, state) if edit]
     for name, of_skill in skill_files.add(files.folder, wish, notes):
         if name in gone and name not in set(skill_files.present(files.folder)):
@@ -84,11 +82,19 @@ def wire(machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
             "It is left alone and ours is not added; rename or remove it and run `cems setup` again"
         )
     if removed:
-        notes.append(
-            f"taken out by you and left out: {', '.join(removed)}; `cems setup --repair` brings it back"
-        )
+        notes.append(f"taken out by you and left out: {', '.join(removed)}; `cems setup --repair` brings it back")
     notes += _switched_off(files)
     return Wiring(files.folder, tuple(edits), tuple(sorted(owned)), tuple(removed), tuple(notes))
+
+
+def _summary(added: set[str]) -> str:
+    """What is new in `settings.json`, for the plan that a person reads."""
+    events = [event for event, _, _ in HOOKS if f"hook {event}" in added]
+    tools = [rule.rpartition("__")[2] for rule in RULES if f"allow {rule}" in added]
+    parts = [f"hooks for {', '.join(events)}"] if events else []
+    if tools:
+        parts.append(f"{', '.join(tools)} allowed unasked (--no-permissions leaves that out)")
+    return "; ".join(parts)
 
 
 def unwire(machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
@@ -129,9 +135,7 @@ class _Document:
         self.before = read_file(path)
         self.containers: list[str] = []
         try:
-            self.text = (
-                JsonText.parse(self.before) if self.before and self.before.strip() else JsonText("{}\n")
-            )
+            self.text = JsonText.parse(self.before) if self.before and self.before.strip() else JsonText("{}\n")
             self.text.require((), dict)
         except NotJson as problem:
             raise ConfigUnreadable(path, problem.line, problem.reason) from None
@@ -234,9 +238,7 @@ class _Files:
     def dead_hooks(self) -> Iterator[str]:
         """Launchers that hooks name and that no longer exist: what a removed folder leaves behind."""
         hooks = self.settings.text.get(("hooks",))
-        lists = (
-            [found for found in hooks.values() if isinstance(found, list)] if isinstance(hooks, dict) else []
-        )
+        lists = [found for found in hooks.values() if isinstance(found, list)] if isinstance(hooks, dict) else []
         groups = [group for found in lists for group in found if isinstance(group, dict)]
         found = [hook for group in groups if isinstance(group.get("hooks"), list) for hook in group["hooks"]]
         for program in sorted({_program(hook.get("command")) for hook in found if isinstance(hook, dict)}):

@@ -173,9 +173,7 @@ class FrontDoor:
             await self._app(scope, _capped(receive), watched_send)
         except _TooLargeError:
             if not started:
-                await _respond(
-                    send, 413, _error("too-large", f"A request may have at most {MAX_BODY} bytes.", 2)
-                )
+                await _respond(send, 413, _error("too-large", f"A request may have at most {MAX_BODY} bytes.", 2))
         except Exception as problem:  # noqa: BLE001 - the server would log the message, which may quote a memory
             logger.error("%s %s failed: %s", scope["method"], scope["path"], where(problem))
             if not started:
@@ -228,9 +226,7 @@ def _error(code: str, message: str, exit_code: int) -> bytes:
     return json.dumps({"error": {"code": code, "message": message, "exit": exit_code}}).encode()
 
 
-async def _respond(
-    send: Send, status: int, body: bytes, *, content_type: bytes = b"application/json"
-) -> None:
+async def _respond(send: Send, status: int, body: bytes, *, content_type: bytes = b"application/json") -> None:
     headers = [
         (b"content-type", content_type),
         (b"content-length", str(len(body)).encode()),

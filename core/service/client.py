@@ -26,6 +26,7 @@ from cems.core.service.logs import read_start_failure
 START_SECONDS = 10.0
 ASK_SECONDS = 2.0
 RETRY_SECONDS = 0.02
+MAX_ATTEMPTS = 3
 EXIT_UNREACHABLE = 5
 
 
@@ -41,9 +42,7 @@ class OperationError(Exception):
     `details` is the whole error object of the answer.
     """
 
-    def __init__(
-        self, code: str, message: str, exit_code: int, details: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, exit_code: int, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.exit_code = exit_code
@@ -59,9 +58,7 @@ class Client:
         self._home = home
         self._context = dict(cli_context() if context is None else context)
 
-    def call(
-        self, op: str, payload: Mapping[str, Any], *, start: bool = True, timeout: float = 30.0
-    ) -> dict[str, Any]:
+    def call(self, op: str, payload: Mapping[str, Any], *, start: bool = True, timeout: float = 30.0) -> dict[str, Any]:
         """The answer of operation `op`. Starts the daemon when none runs and `start` is true.
 
         Waits at most `timeout` seconds, a start and a still loading daemon included. Raises
@@ -69,15 +66,16 @@ class Client:
         """
         end = time.monotonic() + timeout
         body = json.dumps(payload).encode("utf-8", "surrogatepass")
+        attempts = 0
         while True:
             endpoint = self._endpoint(start, end)
             try:
-                status, raw = _request(
-                    endpoint, "POST", f"/v1/{op}", body, self._context, end - time.monotonic()
-                )
+                status, raw = _request(endpoint, "POST", f"/v1/{op}", body, self._context, end - time.monotonic())
             except (ConnectionError, FileNotFoundError, http.client.BadStatusLine) as problem:
-                # It left between the two; a daemon that takes over comes back within the time.
-                if not start or time.monotonic() + RETRY_SECONDS > end:
+                # It left between the two; a daemon that takes over comes back within the time. But what ends the
+                # daemon each time it is asked must not be asked for ever.
+                attempts += 1
+                if not start or attempts == MAX_ATTEMPTS or time.monotonic() + RETRY_SECONDS > end:
                     raise DaemonUnreachable(self._absent()) from problem
                 time.sleep(RETRY_SECONDS)
                 continue
@@ -117,9 +115,7 @@ class Client:
             if endpoint is not None:
                 holder = lock_holder(self._home.lock)
                 if holder and process_state(holder) == "T":
-                    raise DaemonUnreachable(
-                        f"The daemon (pid {holder}) is stopped. `cems daemon restart` replaces it."
-                    )
+                    raise DaemonUnreachable(f"The daemon (pid {holder}) is stopped. `cems daemon restart` replaces it.")
                 return endpoint
             if not start or time.monotonic() > end:
                 raise DaemonUnreachable(self._absent())
@@ -144,9 +140,7 @@ class Client:
     def _absent(self) -> str:
         failure = read_start_failure(self._home)
         why = f" The last start failed: {failure[1]}." if failure else ""
-        return (
-            f"No daemon answers for {self._home.root}.{why} Try `cems daemon start`, then `cems daemon logs`."
-        )
+        return f"No daemon answers for {self._home.root}.{why} Try `cems daemon start`, then `cems daemon logs`."
 
     def _silent(self, timeout: float) -> str:
         return (

@@ -253,8 +253,8 @@ class Daemon:
             await asyncio.sleep(min(LONGEST_TICK, max(self._idle_seconds() / 2, 0.1)))
             try:
                 self._look()
-            except OSError as problem:
-                logger.error("housekeeping failed: %s", one_line(problem))
+            except Exception as problem:  # noqa: BLE001 - one look that fails must not be the last one
+                logger.error("housekeeping failed: %s", where(problem))
 
     def _look(self) -> None:
         if not self._lock.is_ours():
@@ -302,8 +302,8 @@ class Daemon:
 
     async def _close(self) -> None:
         failure = read_start_failure(self._home)
-        if failure and failure[1].startswith(DIED) and self._front.state != "broken":
-            # It was asked to leave while loading, which is no death.
+        if failure and failure[1].startswith(DIED):
+            # It was asked to leave, which is no death; whoever asked wants the next one to try again.
             clear_start_failure(self._home)
         for part in (self._runtime, self._hooks):
             if part is None:

@@ -10,9 +10,8 @@ import sys
 import time
 
 from cems.core.paths import PRIVATE_FILE, Home
-from cems.core.service.launch import spawn_daemon
+from cems.core.service.launch import SUCCESSOR_WAIT, spawn_daemon
 
-SUCCESSOR_WAIT = 10.0
 MAX_HANDOVERS = 2
 HANDOVER_WINDOW = 600.0
 

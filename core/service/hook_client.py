@@ -75,7 +75,7 @@ def run(home: str) -> None:
     try:
         script = sys.argv[1] if len(sys.argv) > 1 else ""
         if script == START_DAEMON:
-            _start_daemon(home, wait_lock=10.0)
+            _start_daemon(home, successor=True)
         elif script.startswith("cems_") and script.isidentifier() and (folder := _script_folder(script)):
             sys.path.append(folder)
             __import__(script).main(home)
@@ -347,18 +347,16 @@ def _script_folder(script: str) -> str:
     return ""
 
 
-def _start_daemon(home: str, wait_lock: float = 0.0) -> None:
-    from cems.core.service.launch import spawn_daemon
+def _start_daemon(home: str, *, successor: bool = False) -> None:
+    from cems.core.service.launch import SUCCESSOR_WAIT, spawn_daemon
 
-    spawn_daemon(home, sys.executable, wait_lock=wait_lock)
+    spawn_daemon(home, sys.executable, wait_lock=SUCCESSOR_WAIT if successor else 0.0)
 
 
 def _note(home: str, script: str, reason: str) -> None:
     """Add one line (unix time, script, reason) to the failure log, which never grows past 64 KB."""
     try:
-        file = system.open(
-            home + "/logs/hook-failures", system.O_WRONLY | system.O_APPEND | system.O_CREAT, 0o600
-        )
+        file = system.open(home + "/logs/hook-failures", system.O_WRONLY | system.O_APPEND | system.O_CREAT, 0o600)
         if system.fstat(file).st_size < MAX_FAILURES_BYTES:
             system.write(file, f"{int(time())} {script} {reason}\n".encode())
     except OSError:

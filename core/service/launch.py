@@ -58,6 +58,9 @@ START_PAUSE = 3.0
 """Seconds in which nobody starts a second daemon: many hooks fire at once, and a broken one must not be
 restarted by every tool call."""
 
+SUCCESSOR_WAIT = 10.0
+"""Seconds a successor waits for its predecessor to finish what runs and to let go of the lock."""
+
 DAEMON_CODE = (
     "import sys; parent = {parent!a}; parent in sys.path or sys.path.insert(0, parent); "
     "from cems.core.service.daemon import run; run()"
@@ -108,9 +111,7 @@ def spawn_daemon(home: str, interpreter: str, *, wait_lock: float = 0.0) -> bool
         _spawn_on_windows(home, command)
         return True
     environment = {
-        name: value
-        for name, value in system.environ.items()
-        if allowed(name.decode("utf-8", "surrogateescape"))
+        name: value for name, value in system.environ.items() if allowed(name.decode("utf-8", "surrogateescape"))
     }
     environment[b"CEMS_HOME"] = home.encode("utf-8", "surrogateescape")
     nowhere = [
@@ -153,9 +154,7 @@ def _spawn_on_windows(home: str, command: "list[str]") -> None:
     flags = 0
     if sys.platform == "win32":
         # No console window of its own, and no share in the agent's Ctrl+C.
-        flags = (
-            subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-        )
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     subprocess.Popen(
         command,
         env=environment,

@@ -108,11 +108,7 @@ class Listener:
     def is_published(self) -> bool:
         """Whether the endpoint file still leads here."""
         found = read_endpoint(self._home.endpoint)
-        return (
-            found is not None
-            and found.address == self.endpoint.address
-            and found.token == self.endpoint.token
-        )
+        return found is not None and found.address == self.endpoint.address and found.token == self.endpoint.token
 
     def is_reachable(self) -> bool:
         """Whether the socket's name still leads to us; cleaners of /tmp remove what looks old."""

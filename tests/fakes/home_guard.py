@@ -59,9 +59,7 @@ class RealHomeTouched(BaseException):
 def real_homes(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """The person's home folders before any redirection: the account's, and `HOME` where it differs."""
     named = {pwd.getpwuid(os.getuid()).pw_dir, environ.get("HOME", "")}
-    return tuple(
-        sorted({os.path.realpath(home) for home in named if home} | {home for home in named if home})
-    )
+    return tuple(sorted({os.path.realpath(home) for home in named if home} | {home for home in named if home}))
 
 
 class HomeGuard:
@@ -71,9 +69,7 @@ class HomeGuard:
         self.homes = tuple(homes)
         self.violations: list[str] = []
         self._repository = f"{repository}/"
-        self._protected = tuple(
-            f"{home.rstrip('/')}/{name}" for home in self.homes for name in PROTECTED_NAMES
-        )
+        self._protected = tuple(f"{home.rstrip('/')}/{name}" for home in self.homes for name in PROTECTED_NAMES)
 
     def start(self) -> None:
         """Python has no way to remove an audit hook: it stays until the interpreter ends."""

@@ -85,11 +85,7 @@ def _from_ps(needle: str) -> dict[int, str]:
         ["ps", "-axwwE", "-o", "pid=,command="], capture_output=True, text=True, check=False
     ).stdout
     lines = (line.split(maxsplit=1) for line in listing.splitlines())
-    return {
-        int(pid): command
-        for pid, command in (line for line in lines if len(line) == 2)
-        if names.search(command)
-    }
+    return {int(pid): command for pid, command in (line for line in lines if len(line) == 2) if names.search(command)}
 
 
 def end_processes(folder: Path, patience: float = 5.0) -> dict[int, str]:

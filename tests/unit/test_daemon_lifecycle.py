@@ -17,6 +17,7 @@ import pytest
 from tests.fakes.daemon_home import (
     ECHO_HOOKS,
     PATIENCE,
+    REPOSITORY,
     SMALL_RUNTIME,
     DaemonHome,
     copy_package,
@@ -351,6 +352,17 @@ def test_a_daemon_that_dies_while_loading_says_so_and_is_not_started_for_ever(ma
     assert place.hook("cems_stop", b"x").stdout == b"cems_stop|0.1.0|x"
 
 
+def test_after_a_stop_that_was_asked_for_the_second_stage_is_tried_again(make_place: Make) -> None:
+    place = make_place(runtime="import os; os.abort()")
+    for _ in range(3):
+        place.spawn().wait(PATIENCE)
+    daemon = place.daemon()
+    wait_for(lambda: state(place) == "broken")
+    daemon.terminate()
+    assert daemon.wait(PATIENCE) == 0
+    assert read_start_failure(place.home) is None
+
+
 def test_a_start_that_works_forgets_why_an_earlier_one_did_not(place: DaemonHome) -> None:
     (place.home.logs / "last-start-failure").write_text("1 something\n")
     place.daemon()
@@ -461,3 +473,20 @@ def test_a_zombies_state_is_told() -> None:
     wait_for(lambda: process_state(child.pid) == "Z")
     child.wait()
     assert process_state(child.pid) == ""
+
+
+@pytest.mark.slow
+def test_the_real_hooks_and_second_stage_live_in_it(session_root: Path) -> None:
+    root = Path(tempfile.mkdtemp(prefix="d", dir=session_root)).resolve()
+    place = DaemonHome(root, REPOSITORY / "src")
+    try:
+        event = {"hook_event_name": "UserPromptSubmit", "prompt": "hello", "session_id": "s", "cwd": str(root)}
+        result = place.hook(given=json.dumps(event).encode(), env={"CLAUDECODE": "1"})
+        assert result.silent, result
+        status = Client(place.home).call("status", {}, timeout=120)
+        assert status["daemon"]["pid"] == place.pid()
+        assert state(place) == "ready"
+        assert "hello" not in place.log()
+        assert place.failures() == []
+    finally:
+        place.end()
