@@ -127,13 +127,11 @@ class WiredState:
     problems: tuple[str, ...] = ()
 
 
-class ConfigUnreadable(Exception):  # noqa: N818 - named for what it says of the file
+class ConfigUnreadable(Exception):
     """A configuration file we must not touch, because we could not read it the way its agent does."""
 
     def __init__(self, path: Path, line: int, reason: str) -> None:
-        super().__init__(
-            f"{path}:{line}: {reason}. Nothing was written; correct the file and run this again."
-        )
+        super().__init__(f"{path}:{line}: {reason}. Nothing was written; correct the file and run this again.")
         self.path = path
         self.line = line
         self.reason = reason

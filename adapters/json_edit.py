@@ -23,7 +23,7 @@ _MAX_DIGITS = 4000  # beyond it int() refuses, and no setting of ours is that lo
 Path = tuple[str | int, ...]
 
 
-class NotJson(ValueError):  # noqa: N818 - named for what it says of the text
+class NotJson(ValueError):
     """The text is not strict JSON, or does not have the shape an edit needs. `line` counts from 1."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -65,11 +65,7 @@ class JsonText:
         """The value at `path` (of duplicate keys the last, as agents read them), or `default`."""
         value = self._value
         for step in path:
-            inside = (
-                step in value
-                if isinstance(value, dict)
-                else isinstance(value, list) and step in range(len(value))
-            )
+            inside = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
             if not inside:
                 return default
             value = value[step]
@@ -132,9 +128,7 @@ class JsonText:
 
     # -- how things look
 
-    def _insert(
-        self, start: int, parts: list[_Part], end: int, colon: str | None, key: str, value: Any
-    ) -> JsonText:
+    def _insert(self, start: int, parts: list[_Part], end: int, colon: str | None, key: str, value: Any) -> JsonText:
         """Put `key` (with `colon`, for an object) and `value` last in the container at `start`..`end`."""
         text = self._text
         newline = "\r\n" if "\r\n" in text else "\n"

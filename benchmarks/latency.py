@@ -219,7 +219,7 @@ def started(place: Place) -> Iterator[None]:
 @contextlib.contextmanager
 def echo_daemon(place: Place) -> Iterator[None]:
     """The real server and front door, over hooks that answer at once."""
-    command = [sys.executable, __file__, "--serve-echo", place.home.root]
+    command = [sys.executable, __file__, "--serve-echo", str(place.home.root)]
     server = subprocess.Popen(command, env=place.environment)
     try:
         while not place.home.endpoint.exists():

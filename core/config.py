@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -11,8 +12,10 @@ import tomlkit
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from cems.core.paths import Home
+from cems.core.paths import PRIVATE_DIR, PRIVATE_FILE, Home
 from cems.core.policy import RecallPolicy
+
+logger = logging.getLogger("cems.config")
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
@@ -24,7 +27,9 @@ class ConfigError(Exception):
 class Settings(BaseSettings):
     """Every setting of CEMS. A field's description is what `cems config` and the documentation show."""
 
-    model_config = SettingsConfigDict(env_prefix="CEMS_", extra="ignore", frozen=True, validate_default=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CEMS_", env_ignore_empty=True, extra="ignore", frozen=True, validate_default=True
+    )
 
     inject: Literal["trusted", "candidates"] = Field(
         "candidates",
@@ -65,26 +70,30 @@ class Settings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, env_settings)
+        # What `load` passes in is the file's.
+        return (env_settings, init_settings)
 
 
 def load(home: Home) -> Settings:
     """The settings in force. Raises ConfigError for a file that does not parse or a value that is not allowed."""
-    file_values = _file_values(home.config)
-    from_environment = {key for key in Settings.model_fields if _variable(key) in os.environ}
+    values = _document(home.config).unwrap()
+    if unknown := sorted(set(values) - set(Settings.model_fields)):
+        logger.warning(
+            "%s has settings that do not exist: %s; `cems config` lists them", home.config, ", ".join(unknown)
+        )
     try:
-        return Settings(**{key: value for key, value in file_values.items() if key not in from_environment})
+        return Settings(**{key: value for key, value in values.items() if key in Settings.model_fields})
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else "?"
-        origin = f"the environment variable {_variable(key)}" if key in from_environment else str(home.config)
-        raise ConfigError(f"{key} in {origin}: {first['msg'].lower()}; see `cems config`") from None
+        origin = f"the environment variable {_variable(key)}" if _in_environment(key) else str(home.config)
+        raise ConfigError(f"{key} in {origin}: {_sentence(first['msg'])}; see `cems config`") from None
 
 
 def recall_policy(settings: Settings) -> RecallPolicy:
@@ -95,10 +104,10 @@ def recall_policy(settings: Settings) -> RecallPolicy:
 def describe(home: Home) -> list[dict[str, Any]]:
     """Each setting: key, value, origin (`environment`, `file`, `default`), variable and help."""
     settings = load(home)
-    in_file = _file_values(home.config)
+    in_file = _document(home.config)
     rows = []
     for key, field in Settings.model_fields.items():
-        origin = "environment" if _variable(key) in os.environ else "file" if key in in_file else "default"
+        origin = "environment" if _in_environment(key) else "file" if key in in_file else "default"
         rows.append(
             {
                 "key": key,
@@ -114,16 +123,14 @@ def describe(home: Home) -> list[dict[str, Any]]:
 def set_value(home: Home, key: str, text: str) -> Any:
     """Write one setting to config.toml, keeping its comments; returns the parsed value. Raises ConfigError."""
     _known(key)
-    try:
-        # The environment wins over init values nowhere here: only this one field is looked at.
-        value = Settings.__pydantic_validator__.validate_assignment(Settings.model_construct(), key, _literal(text))
-        parsed = getattr(value, key) if not isinstance(value, tuple) else value[0][key]
-    except ValidationError as error:
-        raise ConfigError(f"{key}: {error.errors()[0]['msg'].lower()}; nothing was changed") from None
     document = _document(home.config)
-    document[key] = parsed
+    try:
+        settings = Settings.__pydantic_validator__.validate_assignment(Settings.model_construct(), key, _unquoted(text))
+    except ValidationError as error:
+        raise ConfigError(f"{key}: {_sentence(error.errors()[0]['msg'])}; nothing was changed") from None
+    value = document[key] = getattr(settings, key)
     _write(home.config, tomlkit.dumps(document))
-    return parsed
+    return value
 
 
 def unset_value(home: Home, key: str) -> bool:
@@ -141,34 +148,46 @@ def _variable(key: str) -> str:
     return f"CEMS_{key.upper()}"
 
 
+def _in_environment(key: str) -> bool:
+    # As pydantic reads them: in any case, and an empty one is none.
+    return any(value and name.upper() == _variable(key) for name, value in os.environ.items())
+
+
 def _known(key: str) -> None:
     if key not in Settings.model_fields:
         raise ConfigError(f"there is no setting {key!r}; `cems config` lists them")
 
 
-def _literal(text: str) -> Any:
+def _unquoted(text: str) -> str:
+    """What was typed, as an environment variable would have it; a TOML string is taken out of its quotes."""
     try:
-        return tomlkit.parse(f"x = {text}")["x"].unwrap()
-    except Exception:  # noqa: BLE001 - any text that is no TOML literal is meant as a string
+        value = tomlkit.parse(f"x = {text}")["x"].unwrap()
+    except tomlkit.exceptions.TOMLKitError:
         return text
+    return value if isinstance(value, str) else text
 
 
-def _file_values(path: Path) -> dict[str, Any]:
-    return {key: value for key, value in _document(path).unwrap().items() if key in Settings.model_fields}
+def _sentence(message: str) -> str:
+    return message[:1].lower() + message[1:]
 
 
 def _document(path: Path) -> tomlkit.TOMLDocument:
     try:
-        return tomlkit.parse(path.read_text(encoding="utf-8"))
+        return tomlkit.parse(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return tomlkit.document()
-    except (tomlkit.exceptions.ParseError, UnicodeDecodeError) as error:
+    except (tomlkit.exceptions.TOMLKitError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML ({error}); mend it or move it away") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); see to its permissions") from None
 
 
 def _write(path: Path, text: str) -> None:
+    # Through a link to where the person keeps it: a link is not replaced by a file.
+    path = path.resolve()
+    path.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

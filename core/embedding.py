@@ -10,7 +10,8 @@ import hashlib
 import importlib.util
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,27 +34,53 @@ class EmbedderUnavailable(Exception):
 
 
 class Embedder:
-    """One loaded model. Thread safe; calls are made one at a time, since a second one only slows the first."""
+    """One loaded model. Thread safe; calls are made one at a time, since a second one only slows the first. A question
+    goes before the rest of a long batch: a prompt waits for it.
+    """
 
     def __init__(self, model: Any, identity: str, dimension: int) -> None:
         self._model = model
-        self._lock = threading.Lock()
+        self._turn = threading.Condition()
+        self._busy = False
+        self._questions = 0
         self.identity = identity
         self.dimension = dimension
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """The unit vector of a question, shape (dimension,)."""
-        with self._lock:
-            return _unit(next(iter(self._model.query_embed([text]))))
+        with self._turn:
+            self._questions += 1
+        try:
+            with self._alone(lambda: not self._busy):
+                return _unit(next(iter(self._model.query_embed([text]))))
+        finally:
+            with self._turn:
+                self._questions -= 1
+                self._turn.notify_all()
 
-    def embed(self, texts: Sequence[str], batch: int = 16) -> Vectors:
+    def embed(self, texts: Sequence[str], batch: int = 8) -> Vectors:
         """The unit vectors of stored texts, shape (len(texts), dimension)."""
         import numpy as np
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        with self._lock:
-            return _unit(np.stack(list(self._model.passage_embed(list(texts), batch_size=batch))))
+        parts = []
+        for start in range(0, len(texts), batch):
+            with self._alone(lambda: not self._busy and not self._questions):
+                parts += list(self._model.passage_embed(list(texts[start : start + batch]), batch_size=batch))
+        return _unit(np.stack(parts))
+
+    @contextmanager
+    def _alone(self, free: Callable[[], bool]) -> Iterator[None]:
+        with self._turn:
+            self._turn.wait_for(free)
+            self._busy = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._busy = False
+                self._turn.notify_all()
 
 
 def load_embedder(name: str, *, cache: str = "", download: bool = False, threads: int = 1) -> Embedder:
@@ -63,7 +90,9 @@ def load_embedder(name: str, *, cache: str = "", download: bool = False, threads
     if not download:
         # Read when huggingface_hub is imported; without it a model that is not there makes a network call first.
         os.environ["HF_HUB_OFFLINE"] = "1"
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    # onnxruntime otherwise makes a device id under ~/.cache and reports its use over the network.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     return _load_bundled(threads) if name == BUNDLED else _load_named(name, cache, download, threads)
 
 
@@ -82,8 +111,11 @@ def _load_bundled(threads: int) -> Embedder:
         raise EmbedderUnavailable(
             f"the package {_BUNDLED_PACKAGE} with the model is not installed; run ./install.sh again"
         )
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise EmbedderUnavailable(f"the model file {path} cannot be read ({error.strerror})") from error
     if digest != _BUNDLED_SHA256:
         raise EmbedderUnavailable(
             f"the model file {path} is damaged (its SHA-256 is not the published one); run ./install.sh again"

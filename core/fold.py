@@ -69,7 +69,7 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
                     memory = Memory.model_validate(body["memory"])
             case "close":
                 # The first correction stands: a later one closes the memory that replaced this.
-                if "expired_at" not in changes:
+                if changes.get("expired_at") is None:
                     changes["expired_at"] = operation.at
                     closed_by = str(body.get("by", ""))
             case "reopen":

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cems.core.recall import lookup
-from cems.core.store import Store, embedded_text, open_store, text_digest
+from cems.core.store import Store, StoreDamaged, embedded_text, open_store, text_digest
 
 if TYPE_CHECKING:
     from cems.core.embedding import Embedder
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cems.indexer")
 
 _BATCH = 128
+_NOT_THE_FILES = ("no space left", "permission denied", "too many open files", "read-only file system")
+"""Reasons that say nothing of the files: a sound store is not set aside for them."""
 _IDLE_OPTIMIZE_SECONDS = 20.0
 
 
@@ -54,19 +56,39 @@ class Indexer:
         return self._store
 
     async def open(self) -> None:
-        """Open the store; a folder LanceDB cannot open is set aside, and a new one filled from the journal."""
+        """Open the store; a folder LanceDB cannot open or read is set aside, and a new one filled from the journal."""
         identity, dimension = self._embedder.identity, self._embedder.dimension
         try:
-            self._store, _ = await open_store(self._folder, identity, dimension)
-            await self._store.count()
-        except Exception as error:  # noqa: BLE001 - LanceDB raises many kinds; the journal has everything
-            aside = self._folder.with_name(f"{self._folder.name}.damaged-{int(time.time())}")
+            self._store = await self._opened(identity, dimension)
+        except Exception as error:
+            if any(reason in str(error).lower() for reason in _NOT_THE_FILES):
+                raise
+            aside = self._set_aside()
             logger.error("the store does not open (%s): set aside as %s, made again", type(error).__name__, aside.name)
-            if self._folder.exists():
-                self._folder.rename(aside)
-            self._store, _ = await open_store(self._folder, identity, dimension)
+            self._store = await self._opened(identity, dimension)
         self._reconciled = False
         self.applied = 0
+
+    async def _opened(self, identity: str, dimension: int) -> Store:
+        store, _ = await open_store(self._folder, identity, dimension)
+        try:
+            await store.entries()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _set_aside(self) -> Path:
+        """Move the folder out of the way. Only the newest one is kept: its rows may be of memories forgotten since."""
+        self._remove_asides()
+        aside = self._folder.with_name(f"{self._folder.name}.damaged-{time.time_ns()}")
+        if self._folder.exists():
+            self._folder.rename(aside)
+        return aside
+
+    def _remove_asides(self) -> None:
+        for aside in self._folder.parent.glob(f"{self._folder.name}.damaged-*"):
+            shutil.rmtree(aside, ignore_errors=True)
 
     def wake(self) -> None:
         """There is something new in the records."""
@@ -99,27 +121,42 @@ class Indexer:
                 logger.error("writing to the store failed (%s), trying again", type(error).__name__)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 60)
-                self._reconciled = False
-                self._woken.set()
+                await self._recover()
 
     async def rebuild(self) -> int:
         """Make the whole folder again from the journal; returns how many memories it holds."""
         async with self._writing:
+            self._idle.clear()
+            # Whatever stops this half way: `run` goes on with it.
+            self._woken.set()
             self.store.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             await self.open()
-            for aside in self._folder.parent.glob(f"{self._folder.name}.damaged-*"):
-                shutil.rmtree(aside, ignore_errors=True)
+            self._remove_asides()
             await self._reconcile()
             await self.store.optimize(force=True)
-            self._idle.set()
             return await self.store.count()
+
+    async def _recover(self) -> None:
+        """After a failure: compare again, and open again where the files themselves have become unreadable."""
+        self._reconciled = False
+        self._woken.set()
+        try:
+            await self.store.entries()
+        except StoreDamaged:
+            async with self._writing:
+                self.store.close()
+                try:
+                    await self.open()
+                except Exception as error:  # noqa: BLE001 - the disk may be full: tried again like any other write
+                    logger.error("the store cannot be opened again yet (%s)", type(error).__name__)
 
     async def _follow(self) -> None:
         try:
             await asyncio.wait_for(self._woken.wait(), _IDLE_OPTIMIZE_SECONDS)
         except TimeoutError:
-            if self.store.unoptimized and time.monotonic() - self._last_write > _IDLE_OPTIMIZE_SECONDS:
+            waiting = self.store.unoptimized and time.monotonic() - self._last_write > _IDLE_OPTIMIZE_SECONDS
+            if waiting or self.store.unpruned:
                 async with self._writing:
                     await self.store.optimize(force=True)
             return
@@ -130,7 +167,9 @@ class Indexer:
             while rows := lookup.rows_after(self._connection, self.applied, _BATCH):
                 await self._write(rows)
                 self.applied = rows[-1]["seq"]
-            await self.store.optimize()
+            if not await self.store.optimize():
+                # Here and not in the first search, which a prompt waits for.
+                await self.store.ensure_indexes()
         if not self._woken.is_set():
             self._idle.set()
 
@@ -164,12 +203,11 @@ class Indexer:
         """A vector for each row: the one the store has for the same text, else a new one."""
         known = await self.store.vectors([row["id"] for row in rows])
         digests = [text_digest(row) for row in rows]
-        missing = [i for i, row in enumerate(rows) if known.get(row["id"], ("",))[0] != digests[i]]
+        missing = [i for i, row in enumerate(rows) if row["id"] not in known or known[row["id"]][0] != digests[i]]
         made = await asyncio.to_thread(self._embedder.embed, [embedded_text(rows[i]) for i in missing])
         vectors = np.zeros((len(rows), self._embedder.dimension), dtype=np.float32)
-        for i, row in enumerate(rows):
-            if i not in missing:
-                vectors[i] = known[row["id"]][1]
+        for i in set(range(len(rows))) - set(missing):
+            vectors[i] = known[rows[i]["id"]][1]
         if missing:
             vectors[missing] = made
         return vectors

@@ -12,16 +12,19 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 from cems.core.fold import Operation
-from cems.core.journal_schema import migrate
+from cems.core.journal_schema import JournalTooNew, migrate
+from cems.core.memory import format_time, parse_time
 
+_MOST_AT_ONE_INSTANT = 0xFFFF
 _GENESIS = b"\0" * 32
+_DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _COLUMNS = "op_id, kind, entity, clock, device, device_seq, actor, agent, session"
 
 
@@ -43,11 +46,17 @@ class Projection(Protocol):
 
     def prepare(self, connection: sqlite3.Connection) -> None: ...
 
+    def rebuild(self, connection: sqlite3.Connection) -> None: ...
+
     def apply(self, connection: sqlite3.Connection, seq: int, operation: Operation) -> None: ...
 
 
 class JournalDamaged(Exception):
     """SQLite cannot read the journal, or it lacks what a journal has."""
+
+
+class JournalUnusable(Exception):
+    """The journal may be sound, but cannot be opened now: another process holds it, the disk is full, no permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +74,24 @@ class Journal:
     def __init__(self, path: Path, projection: Projection) -> None:
         """Open or create `path` (0600), migrate it, and bring the projection up to date.
 
-        Raises JournalTooNew, JournalDamaged.
+        Raises JournalTooNew, JournalDamaged, JournalUnusable.
         """
         self.path = path
         self._projection = projection
-        self._connection = connect(path, write=True)
+        connection: sqlite3.Connection | None = None
         try:
-            self.migrated_from = migrate(self._connection)
+            connection = self._connection = connect(path, write=True)
+            self.migrated_from = migrate(connection)
             self.device = self._device()
-            self._projection.prepare(self._connection)
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise JournalDamaged(f"{path} cannot be read ({error}); restore it from a backup") from error
+            projection.prepare(connection)
+        except (sqlite3.Error, OSError, JournalTooNew) as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, JournalTooNew):
+                raise
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+                raise JournalDamaged(f"{path} cannot be read ({error}); restore it from a backup") from error
+            raise JournalUnusable(f"{path} cannot be opened ({error}); free it or the disk and try again") from error
 
     def close(self) -> None:
         self._connection.close()
@@ -114,6 +129,8 @@ class Journal:
                 )
                 self._projection.apply(connection, seq, operation)
                 operations.append(operation)
+            if operations:
+                connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (f"{seq} {head.hex()}",))
             connection.execute("COMMIT")
         except BaseException:
             # A full disk may already have rolled the transaction back.
@@ -121,6 +138,14 @@ class Journal:
                 connection.execute("ROLLBACK")
             raise
         return operations
+
+    def now(self) -> datetime:
+        """The present instant as the next entry will have it: never before the last one, whatever the clock says."""
+        return parse_time(_tick(self._head()[2]).partition("/")[0])
+
+    def refold(self) -> None:
+        """Make the projection again from the entries, in one transaction."""
+        self._projection.rebuild(self._connection)
 
     def verify(self) -> list[ChainFault]:
         """Every entry that was changed, removed or put in, with what is wrong; empty for a whole chain."""
@@ -133,13 +158,30 @@ class Journal:
         for seq, commitment, stored, salt, body, erased_at, *values in rows:
             operation = _operation(values, {})
             if seq != expected:
-                faults.append(ChainFault(seq, operation.op_id, f"entries {expected} to {seq - 1} are missing"))
-            if stored != _link(head, seq, operation, commitment):
-                faults.append(ChainFault(seq, operation.op_id, "the entry does not follow from the one before it"))
-            if erased_at is None and (body is None or hashlib.sha256(salt + body.encode()).digest() != commitment):
+                missing = f"entry {expected} is" if seq == expected + 1 else f"entries {expected} to {seq - 1} are"
+                faults.append(ChainFault(seq, operation.op_id, f"{missing} missing before this one"))
+            elif stored != _link(head, seq, operation, _bytes(commitment)):
+                faults.append(ChainFault(seq, operation.op_id, "the entry is not the one that was written"))
+            erased = body is None and salt is None and erased_at is not None
+            if not erased and hashlib.sha256(_bytes(salt) + _bytes(body)).digest() != commitment:
                 faults.append(ChainFault(seq, operation.op_id, "the payload is not the one that was committed to"))
-            head, expected = stored, seq + 1
+            head, expected = _bytes(stored), seq + 1
+        faults += self._faults_at_the_end(expected - 1, head)
+        for (op_id,) in self._connection.execute(
+            "SELECT op_id FROM payloads WHERE op_id NOT IN (SELECT op_id FROM chain) ORDER BY op_id"
+        ):
+            faults.append(ChainFault(0, op_id, "a payload has no entry"))
         return faults
+
+    def _faults_at_the_end(self, last: int, head: bytes) -> list[ChainFault]:
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'head'").fetchone()
+        seq, _, digest = str(row[0]).partition(" ") if row else ("0", "", _GENESIS.hex())
+        noted = int(seq) if seq.isdecimal() else 0
+        if noted > last:
+            return [ChainFault(noted, "", f"the journal ended with entry {noted}, what comes after {last} is missing")]
+        if noted < last:
+            return [ChainFault(last, "", f"the journal ended with entry {noted}, what comes after it was put in")]
+        return [] if digest == head.hex() else [ChainFault(last, "", "the last entry is not the one that was written")]
 
     def _head(self) -> tuple[int, bytes, str]:
         row = self._connection.execute("SELECT seq, hash, clock FROM chain ORDER BY seq DESC LIMIT 1").fetchone()
@@ -160,25 +202,52 @@ class Journal:
 
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     """A connection to the journal with the pragmas durability needs; the file is made 0600. Autocommit."""
-    if write and not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    if write:
+        _make_private(path)
+    # A reader must not make a new, empty file where the journal is gone.
+    address = f"{path.absolute().as_uri()}?mode=rw"
     # The daemon reads from its event loop and from worker threads, never two at once on one connection.
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA secure_delete=ON")
-    if not write:
-        connection.execute("PRAGMA query_only=ON")
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+    try:
+        if write:
+            connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        # macOS answers an fsync before the disk has the data; everywhere else this does nothing.
+        connection.execute("PRAGMA fullfsync=ON")
+        connection.execute("PRAGMA secure_delete=ON")
+        if not write:
+            connection.execute("PRAGMA query_only=ON")
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _make_private(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        if os.name == "posix" and each.exists() and each.stat().st_mode & 0o077:
+            each.chmod(0o600)
 
 
 def operations_on(connection: sqlite3.Connection, entity: str) -> list[Operation]:
     """Every operation on one memory or value, in the order written here."""
+    return [operation for _, operation in operations_where(connection, "entity = ?", entity)]
+
+
+def operations_where(
+    connection: sqlite3.Connection, condition: str, *values: str, by_entity: bool = False
+) -> Iterator[tuple[int, Operation]]:
+    """The operations that meet an SQL condition on the chain's columns, each with its place, in the order written here
+    (`by_entity`: those on one entity together).
+    """
+    order = "entity, seq" if by_entity else "seq"
     rows = connection.execute(
-        f"SELECT {_COLUMNS}, body FROM chain LEFT JOIN payloads USING (op_id) WHERE entity = ? ORDER BY seq",  # noqa: S608
-        (entity,),
+        f"SELECT seq, {_COLUMNS}, body FROM chain LEFT JOIN payloads USING (op_id) WHERE {condition} ORDER BY {order}",  # noqa: S608
+        values,
     )
-    return [_operation(values, json.loads(body) if body else {}) for *values, body in rows]
+    for seq, *columns, body in rows:
+        yield seq, _operation(columns, json.loads(body) if body else {})
 
 
 def _operation(values: Sequence[Any], body: dict[str, Any]) -> Operation:
@@ -198,8 +267,17 @@ def _link(previous: bytes, seq: int, operation: Operation, commitment: bytes) ->
     return hashlib.sha256(previous + commitment + entry).digest()
 
 
+def _bytes(value: object) -> bytes:
+    """A column as bytes, whatever a hand that changed the file left there."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
 def _tick(last: str) -> str:
     """The hybrid logical clock's next reading: `2026-01-31T14:00:00.123Z/0000`. A clock set back does not go back."""
-    now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    now = format_time(datetime.fromtimestamp(time.time(), UTC)) or ""
     instant, _, count = last.partition("/")
-    return f"{now}/0000" if now > instant else f"{instant}/{int(count, 16) + 1:04x}"
+    if now > instant:
+        return f"{now}/0000"
+    if int(count, 16) < _MOST_AT_ONE_INSTANT:
+        return f"{instant}/{int(count, 16) + 1:04x}"
+    return f"{format_time(parse_time(instant) + timedelta(milliseconds=1))}/0000"

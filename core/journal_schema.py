@@ -42,7 +42,19 @@ WHEN NEW.body IS NOT NULL OR NEW.salt IS NOT NULL OR NEW.erased_at IS NULL
 BEGIN SELECT RAISE(ABORT, 'a payload is erased, not changed'); END;
 """
 
-MIGRATIONS: tuple[str, ...] = (_V1, _V2)
+# 3: the last entry is written down apart from the chain, so that entries cut off its end are missed; and the way around
+# the other triggers, `INSERT OR REPLACE`, is closed.
+_V3 = """
+CREATE TRIGGER chain_no_replace BEFORE INSERT ON chain
+WHEN EXISTS (SELECT 1 FROM chain WHERE seq = NEW.seq OR op_id = NEW.op_id)
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER payload_no_replace BEFORE INSERT ON payloads
+WHEN EXISTS (SELECT 1 FROM payloads WHERE op_id = NEW.op_id)
+BEGIN SELECT RAISE(ABORT, 'a payload is erased, not changed'); END;
+INSERT OR REPLACE INTO meta SELECT 'head', seq || ' ' || lower(hex(hash)) FROM chain ORDER BY seq DESC LIMIT 1;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 

@@ -6,68 +6,31 @@ change, and each refusal, to the journal. Its methods run on the writer's thread
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from cems.core.fold import Operation
 from cems.core.journal import Draft, Journal, operations_on
-from cems.core.memory import MAX_CONTENT, Actor, Memory, MemoryId, Source, category_name, memory_id
+from cems.core.known_values import KnownValues
+from cems.core.memory import Memory, MemoryId, Source, memory_id, parse_time
 from cems.core.recall import lookup
-from cems.core.records import is_tombstoned
-from cems.core.redact import clean
 from cems.core.scope import SHARED, USER, Scope, SessionScope
-from cems.core.value import ValueKey, value_key
+from cems.core.statement import Author, NotKept, Outcome, Statement, Unusable, tidy_reason, tidy_statement
 
-_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
+__all__ = [
+    "AmbiguousId", "Author", "Memories", "NothingMatched", "Outcome", "Refused", "Statement", "Unusable",
+]  # fmt: skip
+
+_ID = re.compile(r"(?:m_)?[0-9a-f]{1,40}\Z")
 _SHORT = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who changes a memory. `present` is true for a person at a terminal outside any agent."""
-
-    actor: Actor
-    agent: str = ""
-    session: str = ""
-    present: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """What is to be remembered, as given. `scope` empty means the session's own."""
-
-    content: str
-    category: str = "general"
-    title: str = ""
-    kind: str = ""
-    tags: tuple[str, ...] = ()
-    scope: str = ""
-    confidence: float | None = None
-    valid_from: str | None = None
-    valid_to: str | None = None
-    recorded_at: str | None = None
-    quote: str = ""
-    pinned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a statement. `redacted` counts secrets and private spans cut from it."""
-
-    status: Literal["added", "duplicate", "candidate", "refused"]
-    id: MemoryId | None
-    reason: str = ""
-    redacted: int = 0
-    memory: Memory | None = field(default=None, compare=False)
-
-
-class Unusable(Exception):
-    """Input that no caller may give (a bad date, an empty text): a usage error."""
+_MACHINE_CONFIDENCE = 0.7
+"""The most a machine's word counts for; what a model says of its own sureness is no evidence."""
+_MAY_DATE = ("person", "import")
 
 
 class NothingMatched(Exception):
@@ -87,63 +50,80 @@ class Memories:
 
     def __init__(self, journal: Journal, key: bytes, count_tokens: Callable[[str], int]) -> None:
         self._journal = journal
-        self._key = key
+        self._known = KnownValues(lambda: journal.connection, key)
         self._count_tokens = count_tokens
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
     def remember(self, statement: Statement, scope: SessionScope, author: Author) -> Outcome:
-        """Add one statement; durable on return. Raises Unusable; a refusal is an outcome, and journaled."""
-        draft = self._prepare(statement, scope, author)
-        if isinstance(draft, Outcome):
-            return draft
-        cleaned, redacted = draft
+        """Add one statement; durable on return. Raises Unusable, and Refused for a scope that is not the caller's;
+        any other refusal is an outcome. Both are journaled.
+        """
+        try:
+            cleaned, redacted = tidy_statement(statement)
+        except NotKept as refusal:
+            return self._refuse("remember", str(refusal), author)
         target = self._target(cleaned, scope, author)
-        settled = self._known_value(cleaned, target, scope, author, redacted)
-        if settled is not None:
-            return settled
+        rows = self._known.rows(cleaned.content, target)
+        if reason := self._objection(cleaned.content, target, rows, author):
+            return self._refuse("remember", reason, author, target, cleaned.content, redacted)
+        live = next((row for row in rows if row["state"] == "live"), None)
+        if live is not None and not (author.is_person and _is_over(live)):
+            return self._confirm(live, cleaned, author, redacted)
         memory, salt = self._compose(cleaned, target, author)
-        self._journal.append([self._draft("remember", memory.id, {"memory": _payload(memory)}, author, salt)])
-        status: Literal["added", "candidate"] = "added" if memory.trust == "trusted" else "candidate"
-        reason = "" if status == "added" else "noted by an agent; shown as unverified until a person approves it"
-        return Outcome(status, memory.id, reason, redacted, memory)
+        # The person takes an earlier correction back.
+        restated = self._known.successors(rows, scope) if author.is_person else {}
+        self._journal.append(
+            [
+                self._draft("remember", memory.id, {"memory": _payload(memory)}, author, salt),
+                *(self._closing(each, memory.id, "an earlier statement was made again", author) for each in restated),
+            ]
+        )
+        return _kept(memory, redacted)
 
     def correct(
         self, prefix: str, changes: dict[str, Any], scope: SessionScope, author: Author, reason: str = ""
     ) -> tuple[Outcome, MemoryId]:
-        """Close a memory and put a corrected one in its place; returns the outcome and the closed one's id.
+        """Close a memory and put a corrected one in its place (or one that says the same already); returns the outcome
+        and the closed one's id.
 
-        Raises NothingMatched, AmbiguousId, Unusable.
+        Raises NothingMatched, AmbiguousId, Unusable, Refused.
         """
-        old = self.find(prefix, scope)
-        if old["state"] != "live":
-            raise NothingMatched(f"{old['id'][:_SHORT]} is {old['state']}, only a live memory can be corrected")
+        old = self._live(prefix, scope)
+        old_id, target = MemoryId(old["id"]), Scope(old["scope"])
+        if not author.is_person and target != scope.default:
+            self._demand_person(author, "correct", "changing a memory of a wider scope", target)
         fields = {
             "content": old["content"], "category": old["category"], "title": old["title"], "kind": old["kind"],
             "tags": tuple(old["tags"]), "scope": old["scope"], "valid_from": old["valid_from"],
             "valid_to": old["valid_to"], "pinned": old["pinned"], "confidence": old["confidence"],
         }  # fmt: skip
-        statement = Statement(
-            **(fields | {k: tuple(v) if k == "tags" else v for k, v in changes.items() if v is not None})
-        )
-        prepared = self._prepare(statement, scope, author)
-        if isinstance(prepared, Outcome):
-            return prepared, MemoryId(old["id"])
-        cleaned, redacted = prepared
+        given = {name: tuple(value) if name == "tags" else value for name, value in changes.items()}
+        statement = Statement(**(fields | {name: value for name, value in given.items() if value is not None}))
+        try:
+            cleaned, redacted = tidy_statement(statement)
+        except NotKept as refusal:
+            return self._refuse("correct", str(refusal), author), old_id
         if all(getattr(cleaned, name) == value for name, value in fields.items()):
             raise Unusable("that changes nothing")
-        settled = self._known_value(cleaned, Scope(old["scope"]), scope, author, redacted, except_id=old["id"])
-        if settled is not None:
-            return settled, MemoryId(old["id"])
-        memory, salt = self._compose(cleaned, Scope(old["scope"]), author)
+        rows = self._known.rows(cleaned.content, target, without=(old_id,))
+        if self._known.key_of(target, cleaned.content) == self._known.key_of(target, old["content"]):
+            # Its own earlier forms say the same: no earlier value comes back by them.
+            rows = [row for row in rows if row["state"] == "live"]
+        if objection := self._objection(cleaned.content, target, rows, author):
+            return self._refuse("correct", objection, author, target, cleaned.content, redacted), old_id
+        same = next((row for row in rows if row["state"] == "live"), None)
+        if same is not None:
+            outcome = self._confirm(same, cleaned, author, redacted, self._closing(old_id, same["id"], reason, author))
+            return replace(outcome, status="duplicate"), old_id
+        memory, salt = self._compose(cleaned, target, author)
         self._journal.append(
             [
-                self._draft("remember", memory.id, {"memory": _payload(memory), "corrects": old["id"]}, author, salt),
-                self._draft("close", old["id"], {"by": memory.id, "reason": reason}, author),
+                self._draft("remember", memory.id, {"memory": _payload(memory), "corrects": old_id}, author, salt),
+                self._closing(old_id, memory.id, reason, author),
             ]
         )
-        status: Literal["added", "candidate"] = "added" if memory.trust == "trusted" else "candidate"
-        return Outcome(status, memory.id, "", redacted, memory), MemoryId(old["id"])
+        return _kept(memory, redacted), old_id
 
     # -- forgetting ----------------------------------------------------------------------------------------------
 
@@ -155,31 +135,29 @@ class Memories:
         Raises NothingMatched (also for what is hidden already), AmbiguousId.
         """
         rows = [self.find(prefix, scope) for prefix in prefixes]
-        visible = [row for row in rows if row["state"] != "hidden"]
-        if not visible:
-            names = ", ".join(row["id"][:_SHORT] for row in rows)
+        if not any(row["state"] != "hidden" for row in rows):
+            names = ", ".join(row["id"][:_SHORT] for row in rows) or "nothing"
             raise NothingMatched(f"{names} was forgotten before; nothing was hidden")
-        return self._hide(visible, author, reason)
+        return self._hide(rows, author, reason)
 
     def forget_text(self, text: str, scope: SessionScope, author: Author, reason: str = "") -> list[lookup.Row]:
         """The same for every memory in the scopes whose value is that of `text`."""
-        keys = [self._value(each, text) for each in scope.readable]
-        rows = [row for row in lookup.rows_with_value(self._connection, keys) if row["state"] != "hidden"]
-        if not rows:
+        rows = self._known.rows_in(text, scope)
+        if not any(row["state"] != "hidden" for row in rows):
             raise NothingMatched("no memory here has exactly that text; `cems search` finds its id")
         return self._hide(rows, author, reason)
 
     def lift(self, text: str, scope: SessionScope, author: Author, reason: str = "") -> int:
         """Allow a forgotten value again; returns in how many scopes it was forgotten. Only a person may."""
-        keys = {self._value(each, text): each for each in scope.readable}
-        buried = [key for key in keys if is_tombstoned(self._connection, key)]
+        buried = self._known.forgotten_in(text, scope)
         if not buried:
             raise NothingMatched("that text is not forgotten here")
         self._demand_person(author, "lift", "lifting what was forgotten")
+        why = tidy_reason(reason)
         self._journal.append(
-            [self._draft("lift", key, {"scope": keys[key], "reason": reason}, author) for key in buried]
+            [self._draft("lift", key, {"scope": each, "reason": why}, author) for key, each in buried.items()]
         )
-        return len(buried)
+        return len(set(buried.values()))
 
     # -- the smaller changes -------------------------------------------------------------------------------------
 
@@ -191,65 +169,45 @@ class Memories:
         return MemoryId(row["id"])
 
     def widen(self, prefix: str, target: Scope, scope: SessionScope, author: Author) -> MemoryId:
-        """Move a memory to the person's or the team's scope. Only a person may."""
+        """Move a memory to the person's or the team's scope. Only a person may. Where the wider scope has the same
+        memory, this one is closed in favour of that, whose id is returned.
+        """
+        if target not in (USER, SHARED):
+            raise Unusable("a memory is widened to user or to shared")
         row = self._live(prefix, scope)
-        self._demand_person(author, "widen", "widening a memory's scope")
+        self._demand_person(author, "widen", "widening a memory's scope", target)
         if row["scope"] == target:
             return MemoryId(row["id"])
-        if is_tombstoned(self._connection, self._value(target, row["content"])):
+        if self._known.is_forgotten(row["content"], target, by_person=True):
             self._refuse("widen", f"this was forgotten in the scope {target}", author, target, row["content"])
             raise Refused(f"this was forgotten in the scope {target}; `cems lift` allows it again")
+        same = next((each for each in self._known.rows(row["content"], target) if each["state"] == "live"), None)
+        if same is not None:
+            self._journal.append([self._closing(row["id"], same["id"], f"{target} has it already", author)])
+            return MemoryId(same["id"])
         self._journal.append([self._draft("widen", row["id"], {"scope": target, "from": row["scope"]}, author)])
         return MemoryId(row["id"])
 
     # -- finding -------------------------------------------------------------------------------------------------
 
     def find(self, prefix: str, scope: SessionScope) -> lookup.Row:
-        """The one memory in the caller's scopes whose id begins so. Raises NothingMatched, AmbiguousId."""
-        cleaned = prefix.strip()
-        if not cleaned.removeprefix("m_"):
+        """The one memory in the caller's scopes whose id begins so. Raises NothingMatched, AmbiguousId, Unusable."""
+        wanted = prefix.strip().lower()
+        if not wanted.removeprefix("m_"):
             raise Unusable("an id is needed, such as m_1a2b3c4d")
-        ids = lookup.ids_with_prefix(self._connection, cleaned, scope.readable)
+        connection = self._journal.connection
+        ids = lookup.ids_with_prefix(connection, wanted, scope.readable) if _ID.match(wanted) else []
         if not ids:
-            raise NothingMatched(f"no memory {cleaned} here; `cems list` shows the ids")
+            raise NothingMatched(f"no memory {tidy_reason(wanted)[:40]} here; `cems list` shows the ids")
         if len(ids) > 1:
-            raise AmbiguousId(f"{cleaned} could be {', '.join(i[:14] for i in ids)}; write more of the id")
-        return lookup.rows_by_id(self._connection, ids)[ids[0]]
+            raise AmbiguousId(f"{wanted} could be {', '.join(i[:14] for i in ids)}; write more of the id")
+        return lookup.rows_by_id(connection, ids)[ids[0]]
 
     def history(self, memory: str) -> list[Operation]:
         """Every operation on one memory."""
-        return operations_on(self._connection, memory)
+        return operations_on(self._journal.connection, memory)
 
     # -- inside --------------------------------------------------------------------------------------------------
-
-    @property
-    def _connection(self) -> Any:
-        return self._journal.connection
-
-    def _prepare(self, statement: Statement, scope: SessionScope, author: Author) -> tuple[Statement, int] | Outcome:
-        """The statement redacted and tidied, with the number of cuts; or the refusal of what cannot be kept."""
-        if len(statement.content) > MAX_CONTENT:
-            return self._refuse(
-                "remember", f"a memory has at most {MAX_CONTENT:,} characters, this has {len(statement.content):,}; "
-                "keep what matters of it", author,
-            )  # fmt: skip
-        cuts = 0
-        tidied: dict[str, Any] = {}
-        for name in ("content", "title", "quote", "kind", "category"):
-            redacted = clean(
-                str(getattr(statement, name)).encode("utf-8", "replace").decode("utf-8").translate(_CONTROL)
-            )
-            cuts += len(redacted.secrets) + redacted.private_spans
-            tidied[name] = redacted.text.strip()
-        tags = [clean(str(tag).translate(_CONTROL)) for tag in statement.tags]
-        cuts += sum(len(tag.secrets) + tag.private_spans for tag in tags)
-        tidied["tags"] = tuple(dict.fromkeys(text for tag in tags if (text := tag.text.strip()[:60])))
-        tidied["category"] = category_name(tidied["category"])
-        if not tidied["content"]:
-            if not statement.content.strip():
-                raise Unusable("there is nothing to remember: the text is empty")
-            return self._refuse("remember", "nothing is left once private text is cut", author)
-        return replace(statement, **tidied), cuts
 
     def _target(self, statement: Statement, scope: SessionScope, author: Author) -> Scope:
         named = statement.scope
@@ -260,57 +218,65 @@ class Memories:
                 raise Unusable("this folder belongs to no project; use --scope user or go to the project's folder")
             return scope.project
         if named == USER:
-            if author.actor != "person":
-                self._demand_person(author, "remember", "adding to the person's own scope")
+            if not author.is_person:
+                self._demand_person(author, "remember", "adding to the person's own scope", USER)
             return USER
         if named == SHARED:
             raise Unusable("add it to the project first, then `cems share ID`")
-        raise Unusable(f"there is no scope {named!r} here; use project or user")
+        self._refuse("remember", "the scope is not this session's", author, scope.default)
+        raise Refused("that scope is not this session's; use project or user")
 
-    def _known_value(
-        self,
-        statement: Statement,
-        target: Scope,
-        scope: SessionScope,
-        author: Author,
-        redacted: int,
-        except_id: str = "",
-    ) -> Outcome | None:
-        """What a value we have met before comes to: refused, a duplicate, a confirmation; None for a new one."""
-        person = author.actor == "person"
-        # What the person forgot everywhere does not come back through a project's door.
-        guarded = (target,) if person else tuple(dict.fromkeys((target, USER, SHARED)))
-        if any(is_tombstoned(self._connection, self._value(each, statement.content)) for each in guarded):
-            how = "`cems lift` with the same text allows it again" if person else "only a person can lift that"
-            return self._refuse("remember", f"this was forgotten; {how}", author, target, statement.content, redacted)
-        rows = lookup.rows_with_value(self._connection, [self._value(target, statement.content)])
-        rows = [row for row in rows if row["id"] != except_id]
+    def _objection(self, content: str, target: Scope, rows: Sequence[lookup.Row], author: Author) -> str:
+        """Why a value we have met before may not be written again by this author; empty where it may."""
+        if self._known.is_forgotten(content, target, by_person=author.is_person):
+            how = (
+                "`cems lift` with the same text allows it again" if author.is_person else "only a person can lift that"
+            )
+            return f"this was forgotten; {how}"
+        if author.is_person:
+            return ""
         live = next((row for row in rows if row["state"] == "live"), None)
         if live is not None:
-            if live["trust"] == "rejected" and not person:
-                return self._refuse("remember", "a person rejected this", author, target, statement.content, redacted)
-            if person and live["trust"] != "trusted":
-                self._journal.append([self._draft("trust", live["id"], {"trust": "trusted"}, author)])
-                return Outcome("added", MemoryId(live["id"]), "it was there, unverified; now it is trusted", redacted)
-            return Outcome("duplicate", MemoryId(live["id"]), "it is remembered already", redacted)
+            return "a person rejected this" if live["trust"] == "rejected" else ""
         closed = next((row for row in rows if row["state"] == "closed"), None)
-        if closed is not None and not person:
-            reason = f"this was corrected before (by {closed['closed_by'][:_SHORT]}); only a person can restate it"
-            return self._refuse("remember", reason, author, target, statement.content, redacted)
-        return None
+        if closed is not None:
+            return f"this was corrected before (by {closed['closed_by'][:_SHORT]}); only a person can restate it"
+        return ""
+
+    def _confirm(self, row: lookup.Row, statement: Statement, author: Author, redacted: int, *more: Draft) -> Outcome:
+        """What saying a live memory again comes to: a person's word makes it trusted, and pins it if asked."""
+        drafts = [*more]
+        newly_trusted = author.is_person and row["trust"] != "trusted"
+        if newly_trusted:
+            drafts.append(self._draft("trust", row["id"], {"trust": "trusted"}, author))
+        if author.is_person and statement.pinned and not row["pinned"]:
+            drafts.append(self._draft("pin", row["id"], {"pinned": True}, author))
+        if drafts:
+            self._journal.append(drafts)
+        if newly_trusted:
+            return Outcome("added", MemoryId(row["id"]), "it was there, unverified; now it is trusted", redacted)
+        return Outcome("duplicate", MemoryId(row["id"]), "it is remembered already", redacted)
 
     def _compose(self, statement: Statement, target: Scope, author: Author) -> tuple[Memory, bytes]:
         salt = secrets.token_bytes(16)
-        trusted = author.actor == "person"
-        confidence = statement.confidence if statement.confidence is not None else (1.0 if trusted else 0.7)
-        event = f"{author.session}|{datetime.now(UTC).isoformat()}"
+        now = self._journal.now()
+        most = 1.0 if author.is_person else _MACHINE_CONFIDENCE
+        confidence = most if statement.confidence is None else statement.confidence
+        event = f"{author.session}|{now.isoformat()}"
         identity = memory_id(salt, content=statement.content, scope=target, category=statement.category, event=event)
+        try:
+            recorded = parse_time(statement.recorded_at) if statement.recorded_at else now
+        except ValueError as error:
+            raise Unusable(f"recorded_at: {error}") from None
+        if recorded > now:
+            raise Unusable(f"recorded_at: {statement.recorded_at} lies in the future")
         try:
             memory = Memory(
                 id=identity, content=statement.content, title=statement.title, category=statement.category,
-                kind=statement.kind, tags=statement.tags, scope=target, trust="trusted" if trusted else "candidate",
-                confidence=confidence, valid_from=statement.valid_from, valid_to=statement.valid_to,
-                recorded_at=statement.recorded_at or datetime.now(UTC), pinned=statement.pinned,
+                kind=statement.kind, tags=statement.tags, scope=target,
+                trust="trusted" if author.is_person else "candidate", confidence=confidence,
+                valid_from=statement.valid_from, valid_to=statement.valid_to,
+                recorded_at=recorded if author.actor in _MAY_DATE else now, pinned=statement.pinned,
                 source=Source(actor=author.actor, agent=author.agent, session=author.session, quote=statement.quote),
                 tokens=self._count_tokens(f"{statement.title} {statement.content}"),
             )  # fmt: skip
@@ -318,24 +284,26 @@ class Memories:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"])) or "memory"
             raise Unusable(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
-        return memory, salt
+        return memory.model_copy(update={"confidence": min(memory.confidence, most)}), salt
 
-    def _hide(self, rows: Sequence[lookup.Row], author: Author, reason: str) -> list[lookup.Row]:
-        keys = {row["id"]: self._value(Scope(row["scope"]), row["content"]) for row in rows}
-        same = lookup.rows_with_value(self._connection, list(set(keys.values())))
-        hidden = {row["id"]: row for row in (*rows, *same) if row["state"] != "hidden"}
+    def _hide(self, rows: Iterable[lookup.Row], author: Author, reason: str) -> list[lookup.Row]:
+        hidden: dict[str, lookup.Row] = {}
+        for row in rows:
+            same = self._known.rows(row["content"], row["scope"])
+            hidden |= {each["id"]: each for each in (row, *same) if each["state"] != "hidden"}
+        why = tidy_reason(reason)
         self._journal.append(
             [
                 self._draft(
                     "forget",
                     memory,
                     {
-                        "value_key": self._value(Scope(row["scope"]), row["content"]),
+                        "value_key": self._known.key_of(row["scope"], row["content"]),
                         "scope": row["scope"],
-                        "reason": reason,
+                        "reason": why,
                     },
                     author,
-                )  # fmt: skip
+                )
                 for memory, row in hidden.items()
             ]
         )
@@ -344,28 +312,39 @@ class Memories:
     def _live(self, prefix: str, scope: SessionScope) -> lookup.Row:
         row = self.find(prefix, scope)
         if row["state"] != "live":
-            raise NothingMatched(f"{row['id'][:_SHORT]} is {row['state']}, not live")
+            raise NothingMatched(f"{row['id'][:_SHORT]} is {row['state']}, not live; only a live memory can be changed")
         return row
 
-    def _demand_person(self, author: Author, operation: str, what: str) -> None:
-        if author.actor != "person" or not author.present:
-            self._refuse(operation, f"{what} is a person's act", author)
+    def _demand_person(self, author: Author, operation: str, what: str, scope: str = "") -> None:
+        if not author.is_person or not author.present:
+            self._refuse(operation, f"{what} is a person's act", author, scope)
             raise Refused(f"{what} is a person's act: do it in a terminal, outside any agent")
 
     def _refuse(
         self, operation: str, reason: str, author: Author, scope: str = "", text: str = "", redacted: int = 0
     ) -> Outcome:
-        key = self._value(Scope(scope), text) if text else ""
+        key = self._known.key_of(scope, text) if text else ""
         body = {"operation": operation, "reason": reason, "scope": scope, "value_key": key}
         self._journal.append([self._draft("refuse", "", body, author)])
         return Outcome("refused", None, reason, redacted)
 
-    def _value(self, scope: Scope, text: str) -> ValueKey:
-        return value_key(self._key, scope, text)
+    def _closing(self, memory: str, by: str, reason: str, author: Author) -> Draft:
+        return self._draft("close", memory, {"by": by, "reason": tidy_reason(reason)}, author)
 
     def _draft(self, kind: str, entity: str, body: dict[str, Any], author: Author, salt: bytes | None = None) -> Draft:
         draft = Draft(kind, entity, body, actor=author.actor, agent=author.agent, session=author.session)
         return draft if salt is None else replace(draft, salt=salt)
+
+
+def _kept(memory: Memory, redacted: int) -> Outcome:
+    status: Literal["added", "candidate"] = "added" if memory.trust == "trusted" else "candidate"
+    reason = "" if status == "added" else "noted by an agent; shown as unverified until a person approves it"
+    return Outcome(status, memory.id, reason, redacted, memory)
+
+
+def _is_over(row: lookup.Row) -> bool:
+    """Whether the memory says itself that it holds no longer."""
+    return bool(row["valid_to"]) and row["valid_to"] <= lookup.now_text()
 
 
 def _payload(memory: Memory) -> dict[str, Any]:

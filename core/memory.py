@@ -18,7 +18,7 @@ State = Literal["live", "closed", "hidden", "archived"]
 MAX_CONTENT = 32_000
 """Characters of one memory. Longer texts are documents: they are refused, not cut."""
 _ID_HEX = 24
-_SLUG = re.compile(r"[^a-z0-9]+")
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
 
 CATEGORIES = (
     "preferences", "decisions", "guidelines", "gate-rules", "learnings", "patterns", "context", "general",
@@ -38,7 +38,7 @@ _ALIASES = {
 
 def category_name(text: str) -> str:
     """A category in its one spelling: lower case, hyphens, aliases resolved. Unknown ones are the person's own."""
-    slug = _SLUG.sub("-", text.strip().lower()).strip("-")[:40]
+    slug = _BETWEEN_WORDS.sub("-", text.lower()).strip("-")[:40].strip("-")
     return _ALIASES.get(slug, slug) or "general"
 
 
@@ -86,7 +86,8 @@ class Memory(BaseModel):
     @field_validator("valid_from", "valid_to", "recorded_at", "expired_at", "archived_at")
     @classmethod
     def _in_utc(cls, value: datetime | None) -> datetime | None:
-        return value and value.astimezone(UTC)
+        # To the millisecond, as it is written: what is valid now must be valid when it is read back.
+        return value and value.astimezone(UTC).replace(microsecond=value.microsecond // 1000 * 1000)
 
     @field_serializer("valid_from", "valid_to", "recorded_at", "expired_at", "archived_at")
     def _as_text(self, value: datetime | None) -> str | None:
@@ -117,7 +118,7 @@ def parse_time(text: str) -> datetime:
         if len(text) == len("2026-01-31"):
             return datetime.combine(date.fromisoformat(text), time()).astimezone(UTC)
         return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         raise ValueError(f"{text!r} is not a date; write 2026-01-31 or 2026-01-31T14:00:00+02:00") from None
 
 

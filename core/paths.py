@@ -84,4 +84,4 @@ class Home:
 def cems_home(environ: Mapping[str, str] = os.environ) -> Home:
     """`CEMS_HOME`, or `.cems` in the person's home folder; always absolute."""
     named = environ.get("CEMS_HOME")
-    return Home(Path(named).expanduser().absolute() if named else Path.home() / ".cems")
+    return Home((Path(named).expanduser() if named else Path.home() / ".cems").absolute())

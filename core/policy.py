@@ -40,8 +40,8 @@ class Snapshot:
 
 def fingerprint(home: Home, version: str) -> str:
     """Changes whenever a setting may have: with the version, the file's bytes and the variables that are settings."""
-    digest = hashlib.sha256(version.encode())
-    digest.update(home.config.read_bytes() if home.config.is_file() else b"")
+    digest = hashlib.sha256(f"{version}\0".encode())
+    digest.update(hashlib.sha256(home.config.read_bytes() if home.config.is_file() else b"").digest())
     for name in sorted(os.environ):
         if name.startswith("CEMS_") and "KEY" not in name:
             digest.update(f"\0{name}={os.environ[name]}".encode("utf-8", "surrogateescape"))

@@ -6,15 +6,22 @@ Everything here follows from the journal and can be made again from it. It is wh
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections import Counter
+from itertools import groupby
+from typing import Any
+
+from pydantic import ValidationError
 
 from cems.core.fold import Operation, fold
-from cems.core.journal import operations_on
+from cems.core.journal import operations_where
 from cems.core.memory import Memory, format_time
 from cems.core.recall.terms import terms
 from cems.core.recall.versions import WANTED, records_are_current
 from cems.core.value import value_key
+
+logger = logging.getLogger("cems.records")
 
 _TABLES = """
 CREATE TABLE records (
@@ -38,14 +45,22 @@ CREATE TABLE records (
 CREATE INDEX records_scope ON records (scope, state, recorded_at);
 CREATE INDEX records_value ON records (value_key);
 CREATE INDEX records_seq ON records (seq);
-CREATE VIRTUAL TABLE keywords USING fts5 (terms, content='records', content_rowid='n', tokenize='unicode61 remove_diacritics 0');
+CREATE VIRTUAL TABLE keywords USING fts5 (terms, content='records', content_rowid='n', tokenize='ascii');
 CREATE TABLE tombstones (
     value_key TEXT PRIMARY KEY, scope TEXT NOT NULL, clock TEXT NOT NULL, actor TEXT NOT NULL, agent TEXT NOT NULL,
-    reason TEXT NOT NULL, lifted INTEGER NOT NULL
+    reason TEXT NOT NULL, lifted INTEGER NOT NULL, seq INTEGER NOT NULL
 );
 CREATE TABLE scope_terms (scope TEXT NOT NULL, term TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (scope, term)) WITHOUT ROWID;
 CREATE TABLE scope_sizes (scope TEXT PRIMARY KEY, live INTEGER NOT NULL);
 """
+_COLUMNS = (
+    "n", "id", "scope", "category", "trust", "state", "valid_from", "valid_to", "recorded_at", "pinned", "value_key",
+    "closed_by", "forgotten", "seq", "terms", "body",
+)  # fmt: skip
+_PUT = (
+    f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)}) "  # noqa: S608
+    f"ON CONFLICT (n) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[1:])}"
+)
 _NAMES = ("keywords", "records", "tombstones", "scope_terms", "scope_sizes")
 
 
@@ -57,8 +72,11 @@ class Records:
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         """Make the tables, or make them again from the journal when they are of another version or missing."""
-        if records_are_current(connection):
-            return
+        if not records_are_current(connection):
+            self.rebuild(connection)
+
+    def rebuild(self, connection: sqlite3.Connection) -> None:
+        """Make the tables again from the journal, in one transaction. They come out as they were kept entry by entry."""
         connection.execute("BEGIN IMMEDIATE")
         try:
             for name in _NAMES:
@@ -66,12 +84,9 @@ class Records:
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
             # Forgotten and lifted values first, so that what is remembered meets them.
-            for kind in ("forget", "lift", "remember"):
-                entities = connection.execute(
-                    "SELECT entity, MAX(seq) FROM chain WHERE kind = ? GROUP BY entity ORDER BY 2", (kind,)
-                ).fetchall()
-                for entity, _ in entities:
-                    self._follow(connection, entity, kind)
+            for seq, operation in list(operations_where(connection, "kind IN ('forget', 'lift')")):
+                self._entomb(connection, seq, operation)
+            self._fill(connection)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('records_version', ?)", (WANTED,))
             connection.execute("COMMIT")
         except BaseException:
@@ -81,71 +96,98 @@ class Records:
 
     def apply(self, connection: sqlite3.Connection, seq: int, operation: Operation) -> None:
         """Follow one new operation, inside the journal's transaction."""
-        if operation.kind == "refuse":
-            return
-        if operation.kind in ("forget", "lift"):
-            self._entomb(connection, operation)
+        match operation.kind:
+            case "refuse":
+                return
+            case "forget" | "lift":
+                self._entomb(connection, seq, operation)
         if operation.kind != "lift":
             self._refold(connection, operation.entity)
 
-    def _follow(self, connection: sqlite3.Connection, entity: str, kind: str) -> None:
-        if kind == "remember":
-            self._refold(connection, entity)
-            return
-        for operation in operations_on(connection, entity):
-            if operation.kind == kind:
-                self._entomb(connection, operation)
-
-    def _entomb(self, connection: sqlite3.Connection, operation: Operation) -> None:
+    def _entomb(self, connection: sqlite3.Connection, seq: int, operation: Operation) -> None:
         lifting = operation.kind == "lift"
         key = operation.entity if lifting else str(operation.body.get("value_key", ""))
         if not key:
             return
         connection.execute(
-            "INSERT INTO tombstones VALUES (?,?,?,?,?,?,?) ON CONFLICT (value_key) DO UPDATE SET clock = excluded.clock, "
-            "actor = excluded.actor, agent = excluded.agent, reason = excluded.reason, lifted = excluded.lifted "
-            "WHERE excluded.clock > tombstones.clock",
+            "INSERT INTO tombstones VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (value_key) DO UPDATE SET clock = excluded.clock, "
+            "actor = excluded.actor, agent = excluded.agent, reason = excluded.reason, lifted = excluded.lifted, "
+            "seq = excluded.seq WHERE excluded.clock > tombstones.clock",
             (
                 key, str(operation.body.get("scope", "")), operation.clock, operation.actor, operation.agent,
-                str(operation.body.get("reason", "")), int(lifting),
+                str(operation.body.get("reason", "")), int(lifting), seq,
             ),
         )  # fmt: skip
         same_value = connection.execute("SELECT id FROM records WHERE value_key = ?", (key,)).fetchall()
         for (memory_id,) in same_value:
             self._refold(connection, memory_id)
 
+    def _fill(self, connection: sqlite3.Connection) -> None:
+        """Every memory's row, and then, at once, what is counted and indexed over them."""
+        live: Counter[str] = Counter()
+        words: Counter[tuple[str, str]] = Counter()
+        entries = operations_where(connection, "kind NOT IN ('refuse', 'lift')", by_entity=True)
+        for memory_id, group in groupby(entries, key=lambda entry: entry[1].entity):
+            row = self._row(connection, memory_id, list(group))
+            if row is None:
+                continue
+            connection.execute(_PUT, row)
+            if row["state"] == "live":
+                live[row["scope"]] += 1
+                words.update((row["scope"], term) for term in set(row["terms"].split()))
+        connection.execute("INSERT INTO keywords (keywords) VALUES ('rebuild')")
+        connection.executemany("INSERT INTO scope_sizes VALUES (?, ?)", live.items())
+        connection.executemany("INSERT INTO scope_terms VALUES (?, ?, ?)", ((*key, n) for key, n in words.items()))
+
     def _refold(self, connection: sqlite3.Connection, memory_id: str) -> None:
-        folded = fold(operations_on(connection, memory_id))
-        if folded is None:
+        row = self._row(connection, memory_id, list(operations_where(connection, "entity = ?", memory_id)))
+        if row is None:
             return
-        memory = folded.memory
-        key = value_key(self._key, memory.scope, memory.content)
-        hidden = folded.forgotten or is_tombstoned(connection, key)
-        state = "hidden" if hidden else memory.state
         old = connection.execute("SELECT n, scope, state, terms FROM records WHERE id = ?", (memory_id,)).fetchone()
         if old:
             connection.execute(
                 "INSERT INTO keywords (keywords, rowid, terms) VALUES ('delete', ?, ?)", (old[0], old[3])
             )
             self._count(connection, old[1], old[3], -1 if old[2] == "live" else 0)
-        words = index_terms(memory)
-        seq = connection.execute("SELECT MAX(seq) FROM chain").fetchone()[0]
-        connection.execute(
-            "INSERT INTO records (id, scope, category, trust, state, valid_from, valid_to, recorded_at, pinned, value_key, "
-            "closed_by, forgotten, seq, terms, body) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
-            "scope=excluded.scope, category=excluded.category, trust=excluded.trust, state=excluded.state, "
-            "valid_from=excluded.valid_from, valid_to=excluded.valid_to, pinned=excluded.pinned, "
-            "value_key=excluded.value_key, closed_by=excluded.closed_by, forgotten=excluded.forgotten, seq=excluded.seq, "
-            "terms=excluded.terms, body=excluded.body",
-            (
-                memory_id, memory.scope, memory.category, memory.trust, state, format_time(memory.valid_from),
-                format_time(memory.valid_to), format_time(memory.recorded_at), int(memory.pinned), key, folded.closed_by,
-                int(folded.forgotten), seq, words, memory.model_dump_json(),
-            ),
-        )  # fmt: skip
-        row = connection.execute("SELECT n FROM records WHERE id = ?", (memory_id,)).fetchone()
-        connection.execute("INSERT INTO keywords (rowid, terms) VALUES (?, ?)", (row[0], words))
-        self._count(connection, memory.scope, words, 1 if state == "live" else 0)
+        connection.execute(_PUT, row)
+        connection.execute("INSERT INTO keywords (rowid, terms) VALUES (:n, :terms)", row)
+        self._count(connection, row["scope"], row["terms"], 1 if row["state"] == "live" else 0)
+
+    def _row(
+        self, connection: sqlite3.Connection, memory_id: str, entries: list[tuple[int, Operation]]
+    ) -> dict[str, Any] | None:
+        """The row these entries amount to; None where none of them tells what the memory says."""
+        try:
+            folded = fold(operation for _, operation in entries)
+        except ValidationError as error:
+            # Never this program's own writing, and no reason to lose sight of all other memories.
+            logger.error("%s cannot be read: %s", memory_id, error.errors()[0]["msg"])
+            return None
+        if folded is None:
+            return None
+        memory = folded.memory
+        key = value_key(self._key, memory.scope, memory.content)
+        tomb = connection.execute("SELECT lifted, seq FROM tombstones WHERE value_key = ?", (key,)).fetchone()
+        return {
+            # The entry that told it first: the order in which memories came, also after a rebuild.
+            "n": min(seq for seq, operation in entries if operation.kind == "remember"),
+            "id": memory_id,
+            "scope": memory.scope,
+            "category": memory.category,
+            "trust": memory.trust,
+            "state": "hidden" if folded.forgotten or (tomb and not tomb[0]) else memory.state,
+            "valid_from": format_time(memory.valid_from),
+            "valid_to": format_time(memory.valid_to),
+            "recorded_at": format_time(memory.recorded_at),
+            "pinned": int(memory.pinned),
+            "value_key": key,
+            "closed_by": folded.closed_by,
+            "forgotten": int(folded.forgotten),
+            # The entry that changed this row last: what the store compares its own row with.
+            "seq": max(entries[-1][0], tomb[1] if tomb else 0),
+            "terms": index_terms(memory),
+            "body": memory.model_dump_json(),
+        }
 
     def _count(self, connection: sqlite3.Connection, scope: str, words: str, change: int) -> None:
         """Keep how many live memories of the scope hold each term (for its inverse document frequency)."""
@@ -155,10 +197,16 @@ class Records:
             "INSERT INTO scope_sizes VALUES (?, ?) ON CONFLICT (scope) DO UPDATE SET live = live + excluded.live",
             (scope, change),
         )
+        counted = [(scope, term, change) for term in dict.fromkeys(words.split())]
         connection.executemany(
             "INSERT INTO scope_terms VALUES (?, ?, ?) ON CONFLICT (scope, term) DO UPDATE SET count = count + excluded.count",
-            [(scope, term, change) for term in Counter(words.split())],
+            counted,
         )
+        if change < 0:
+            connection.execute("DELETE FROM scope_sizes WHERE scope = ? AND live <= 0", (scope,))
+            connection.executemany(
+                "DELETE FROM scope_terms WHERE scope = ? AND term = ? AND count <= 0", [row[:2] for row in counted]
+            )
 
 
 def index_terms(memory: Memory) -> str:

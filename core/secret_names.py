@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from cems.core.redact import MARKER, Finding
@@ -46,7 +46,7 @@ _ASSIGNMENT = re.compile(
 _TYPE = re.compile(
     r"(?:Optional\[)?(?:str|string|String|bytes|SecretStr|&str|&'static str|char)\]?(?: \| (?:None|null|undefined))?\s{0,4}=\s{0,4}"
 )
-_FLAG = re.compile(r"(?<![\w-])--?(?P<name>[a-z][a-z0-9-]{2,60})[ \t]{1,8}(?=[^\s-])")
+_FLAG = re.compile(r"(?<![A-Za-z0-9_-])--?(?P<name>[a-z][a-z0-9-]{2,60})[ \t]{1,8}(?=[^\s-])")
 _PROSE = re.compile(
     r"(?i)\b(?P<name>password|passphrase|passcode|pwd|secret|token|api[ _-]?key|access[ _-]?key|secret[ _-]?key)"
     r"(?:\s{1,4}(?:for|of|to|on)\s{1,4}[^\n.:;,]{1,60}?)?\s{1,4}(?:is|was|are|to|as|=|:)(?:\s{1,4}(?:now|still|set to|just))?:?\s{1,4}(?=\S)"
@@ -82,6 +82,9 @@ _FILE = re.compile(r"[\w.-]{1,80}\.(?:pem|key|txt|json|ya?ml|toml|env|crt|cer|pu
 _HASH_LABEL = re.compile(
     r"(?i)(?:sha\d{1,3}|md5|blake\w{1,3}|ssh-\w+|ecdsa-\S+|hs\d{3}|rs\d{3}|es\d{3}|aes\S*|pbkdf2\S*|utf-?\d+|v\d+(?:\.\d+)*)(?:[:_-].*)?"
 )
+_TELLING = re.compile(
+    r"(?i)pass|pwd|key|secret|credential|token|auth|jwt|bearer|connectionstring|connection_string|mnemonic|seed|contrase"
+)
 _SHELL_STARTS = ("\n", "export ", "set ", "env ", "ENV ", "ARG ", "-e ", "\\n", "$env:")
 # A value written without quotes that was looked at whole and refused is not looked into again beyond this length.
 _LONG_BARE = 200
@@ -90,9 +93,7 @@ _Value = tuple[int, int, bool]
 
 def find(text: str) -> Iterator[Finding]:
     """Findings in no order; they may overlap."""
-    if not re.search(
-        r"(?i)pass|pwd|key|secret|credential|token|auth|jwt|bearer|sess|\.sid|connectionstring|mnemonic|contrase", text
-    ):
+    if not _TELLING.search(text):
         return
     done = 0
     for match in _ASSIGNMENT.finditer(text):
@@ -161,18 +162,21 @@ def _names() -> tuple[tuple[Category, re.Pattern[str]], ...]:
     from detect_secrets.plugins.keyword import DENYLIST
 
     # The library's words count too, for a name it knows and we do not.
-    compiled = [(category, re.compile(rf"(?:.*)(?:{words})", re.IGNORECASE)) for category, words in _NAMES]
-    return (*compiled, ("secret", re.compile(rf".*(?:{'|'.join(DENYLIST)})", re.IGNORECASE)))
+    compiled = [(category, re.compile(rf"(?:{words})\Z")) for category, words in _NAMES]
+    return (*compiled, ("secret", re.compile(rf"(?:{'|'.join(DENYLIST)})\Z")))
 
 
+@lru_cache(maxsize=4096)
 def _category(name: str) -> Category | None:
+    if not _TELLING.search(name):
+        return None
     words = [word.lower() for word in _WORD.findall(name[-80:])]
     while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdigit()):
         words.pop()
     if len(words) == 1 and words[0] == "pass":
         return "password" if name.isupper() else None
     joined = "".join(words)
-    return next((category for category, pattern in _names() if pattern.fullmatch(joined)), None)
+    return next((category for category, pattern in _names() if pattern.search(joined)), None)
 
 
 def _assigned(text: str, match: re.Match[str], category: Category) -> _Value:
@@ -205,6 +209,8 @@ def _value(text: str, place: int, category: Category, style: Style, name: str = 
     bare = (_BARE_ENV if style == "env" else _BARE).match(text, place, place + 4000)
     if not bare:
         return place, place, False
+    if bare[0].startswith("[redacted:"):
+        return place, bare.end(), False
     value = bare[0].rstrip(".,;:!?)]}" if style != "env" else ",;")
     end = place + len(value)
     if style == "colon" and not re.search(r"\d", value) and not _fills_line(text, start, end):
@@ -221,6 +227,7 @@ def _fills_line(text: str, start: int, end: int) -> bool:
     return not before[-40:].strip(" \t-\"'>|") and (not after or after[0] in "\r\n")
 
 
+@lru_cache(maxsize=4096)
 def _is_secret(category: Category, style: Style, name: str, value: str, *, quoted: bool) -> bool:
     if len(value) < 4 or is_placeholder(value) or value.lower() == name.lower() or _docker_auth(name, value):
         return bool(value) and _docker_auth(name, value)
@@ -239,7 +246,7 @@ def _is_secret(category: Category, style: Style, name: str, value: str, *, quote
         words = {word.lower() for word in _WORD.findall(value)}
         if words & _SECRETLIKE_WORDS or len(value) < 6 - 2 * (style == "env"):
             return False
-        return quoted or style == "env" or (style in ("compact", "flag", "colon") and not value[0].isupper())
+        return quoted or style == "env" or (style in ("compact", "colon") and not value[0].isupper())
     if not digits and category == "secret" and _KEBAB.fullmatch(value):
         return False
     if not letters:
@@ -248,8 +255,9 @@ def _is_secret(category: Category, style: Style, name: str, value: str, *, quote
 
 
 def _is_token(style: Style, value: str, *, quoted: bool, digits: bool, letters: bool, name: str) -> bool:
-    if not letters or any(character.isspace() for character in value) or not value.isascii():
+    if not letters or any(character.isspace() for character in value):
         return False
+    value = re.sub(r"[^\x00-\x7f].*", "", value, flags=re.DOTALL)
     if style == "prose":
         return looks_random(value) and len(value) >= 12
     if digits and (quoted or style in ("env", "flag", "colon", "compact")):
@@ -286,14 +294,9 @@ def _stands_for_something_else(value: str, style: Style, *, quoted: bool) -> boo
 
 
 def _humps(value: str) -> bool:
-    """camelCase or PascalCase: an identifier. Three letters a word at the least, or random letters would pass."""
-    words = _WORD.findall(value)
-    return (
-        value.isalnum()
-        and len(words) > 1
-        and len(value) / len(words) >= 3.5
-        and not any(w.isdigit() for w in words[:-1])
-    )
+    """camelCase or PascalCase: an identifier. Its words are long, or random letters would pass."""
+    words = _WORD.findall(value.rstrip("0123456789"))
+    return value.isalnum() and len(words) > 1 and len(value) / len(words) >= 3.5 and not any(w.isdigit() for w in words)
 
 
 def _is_path(value: str) -> bool:

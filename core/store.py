@@ -6,10 +6,13 @@ it was made from and a hash of its content. One process writes it (the daemon), 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,16 +25,19 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
-STORE_VERSION = 1
+STORE_VERSION = 2
 """Goes up when the table's columns change. An older table is replaced by one made from the journal."""
 
+_TABLE = "memories_v"
 _FLAT_UP_TO = 20_000
 _OPTIMIZE_EVERY = 50
+_NAMED_AT_ONCE = 500
 # A wide margin: readers of this process may still hold a version that a shorter one would remove.
 _KEEP_VERSIONS = timedelta(minutes=5)
 _MEAN_SAMPLE = 2_000
 _HASHED = ("id", "scope", "category", "kind", "trust", "state", "title", "content", "tags", "recorded_at", "valid_from",
-           "valid_to", "expired_at", "archived_at", "pinned", "confidence", "tokens", "source", "terms", "model", "seq")  # fmt: skip
+           "valid_to", "expired_at", "archived_at", "pinned", "confidence", "tokens", "source", "terms", "model", "seq",
+           "text_digest")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,146 +48,201 @@ class Hit:
     vector: Vector | None
 
 
+class StoreDamaged(Exception):
+    """LanceDB's files cannot be read; the journal has everything that was in them."""
+
+
 class Store:
-    """One open LanceDB table. Open with `open_store`; coroutines of one event loop."""
+    """One open LanceDB table. Open with `open_store`; coroutines of one event loop, changes one at a time."""
 
     def __init__(self, connection: Any, table: Any, model: str, dimension: int) -> None:
         self._connection = connection
         self._table = table
+        self._changing = asyncio.Lock()
+        self._rows: int | None = None
+        self._generation = 0
+        self._indexed = False
+        self._unpruned_since: float | None = None
+        self._means: dict[str, Vector | None] = {}
         self.model = model
         self.dimension = dimension
-        self._writes = 0
-        self._indexed = False
-        self._means: dict[str, tuple[int, Vector | None]] = {}
+        self.unoptimized = 0
+        """Writes since the last `optimize`."""
 
     async def upsert(self, rows: Sequence[Mapping[str, Any]], vectors: Vector | None) -> None:
         """Write rows (as `cems.core.recall.lookup` gives them) with their vectors, shape (len(rows), dimension)."""
+        if not rows:
+            return
         data = _arrow(rows, vectors, self.model, self.dimension)
-        await self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(data)
-        self._changed({row["scope"] for row in rows})
+        async with self._changing:
+            await self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(data)
+            self._changed()
 
     async def delete(self, ids: Sequence[str]) -> None:
         """Take rows out of the table. Older versions on disk still hold them until `optimize` prunes those."""
-        if ids:
-            await self._table.delete(f"id IN ({_literals(ids)})")
-            self._changed(set(self._means))
+        if not ids:
+            return
+        async with self._changing:
+            for start in range(0, len(ids), _NAMED_AT_ONCE):
+                await self._table.delete(f"id IN ({_literals(ids[start : start + _NAMED_AT_ONCE])})")
+                self._changed()
 
     async def search_text(self, terms: Sequence[str], where: str, limit: int) -> list[Hit]:
         """The rows that BM25 ranks highest for any of the index terms, within the filter."""
-        if not terms or not await self.count():
+        if not terms or not await self.size():
             return []
         await self.ensure_indexes()
         from lancedb.query import MatchQuery
 
         query = self._table.query().where(where).nearest_to_text(MatchQuery(" ".join(terms), "terms"))
-        return _hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow(), self.model)
+        return self._hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow())
 
     async def search_vector(self, vector: Vector, where: str, limit: int) -> list[Hit]:
         """The rows nearest by cosine among those of this model, within the filter."""
-        if not await self.count():
+        rows = await self.size()
+        if not rows:
             return []
         query = self._table.query().nearest_to(vector).distance_type("cosine").column("vector")
         query = query.where(f"({where}) AND model = {_literal(self.model)}")
-        if await self.count() > _FLAT_UP_TO:
+        if rows > _FLAT_UP_TO:
             # Under a narrow filter the default number of probes misses most of the matching rows.
             query = query.minimum_nprobes(20).maximum_nprobes(0)
-        return _hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow(), self.model)
+        return self._hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow())
 
     async def mean_vector(self, scope: str) -> Vector | None:
         """The mean of the scope's live vectors (of a sample of at most 2,000); None where there are none."""
-        if scope not in self._means:
-            import numpy as np
+        if scope in self._means:
+            return self._means[scope]
+        import numpy as np
 
-            where = f"scope = {_literal(scope)} AND state = 'live' AND model = {_literal(self.model)}"
-            found = await self._table.query().where(where).select(["vector"]).limit(_MEAN_SAMPLE).to_arrow()
-            vectors = _matrix(found.column("vector"), self.dimension)
-            self._means[scope] = (0, np.asarray(vectors.mean(axis=0), dtype=np.float32) if len(vectors) else None)
-        return self._means[scope][1]
+        generation = self._generation
+        where = f"scope = {_literal(scope)} AND state = 'live' AND model = {_literal(self.model)}"
+        found = await self._table.query().where(where).select(["vector"]).limit(_MEAN_SAMPLE).to_arrow()
+        vectors = _matrix(found.column("vector"), self.dimension)
+        mean = np.asarray(vectors.mean(axis=0), dtype=np.float32) if len(vectors) else None
+        if generation == self._generation:
+            self._means[scope] = mean
+        return mean
 
     async def vectors(self, ids: Sequence[str]) -> dict[str, tuple[str, Vector]]:
         """By id, the digest of the text a vector was made from, and the vector (this model's only)."""
         if not ids:
             return {}
         where = f"id IN ({_literals(ids)}) AND model = {_literal(self.model)}"
-        found = (
-            await self._table.query()
-            .where(where)
-            .select(["id", "text_digest", "vector"])
-            .limit(len(ids) * 2)
-            .to_arrow()
-        )
+        found = await self._table.query().where(where).select(["id", "text_digest", "vector"]).to_arrow()
         matrix = _matrix(found.column("vector"), self.dimension)
-        return {
-            memory_id: (digest, matrix[i])
-            for i, (memory_id, digest) in enumerate(
-                zip(found.column("id").to_pylist(), found.column("text_digest").to_pylist(), strict=True)
-            )
-        }
+        names = zip(found.column("id").to_pylist(), found.column("text_digest").to_pylist(), strict=True)
+        return {memory_id: (digest, matrix[i]) for i, (memory_id, digest) in enumerate(names)}
 
     async def count(self, where: str | None = None) -> int:
+        """Rows in the table, or those the filter lets through."""
         return int(await self._table.count_rows(where))
+
+    async def size(self) -> int:
+        """Rows in the table, counted once between two changes."""
+        if self._rows is None:
+            generation, rows = self._generation, await self.count()
+            if generation != self._generation:
+                return rows
+            self._rows = rows
+        return self._rows
 
     async def faults(self) -> tuple[dict[str, int], list[str]]:
         """What the table holds: by id the journal entry of each sound row, and the ids of rows whose hash is wrong
-        or that are there twice."""
+        or that are there twice. Raises StoreDamaged where the files cannot be read at all.
+        """
         entries: dict[str, int] = {}
-        bad: list[str] = []
-        batches = await self._table.query().select([*_HASHED, "row_hash", "vector"]).to_batches(max_batch_length=1000)
-        async for batch in batches:
-            matrix = _matrix(batch.column("vector"), self.dimension)
-            for i, row in enumerate(batch.drop_columns(["vector"]).to_pylist()):
-                if row["row_hash"] != _row_hash(row, matrix[i]) or row["id"] in entries:
-                    bad.append(row["id"])
-                entries[row["id"]] = row["seq"]
-        return {memory_id: seq for memory_id, seq in entries.items() if memory_id not in set(bad)}, bad
+        bad: dict[str, None] = {}
+        async with _reading():
+            query = self._table.query().select([*_HASHED, "row_hash", "vector"])
+            async for batch in await query.to_batches(max_batch_length=1000):
+                matrix = _matrix(batch.column("vector"), self.dimension)
+                for i, row in enumerate(batch.drop_columns(["vector"]).to_pylist()):
+                    if row["row_hash"] != _row_hash(row, matrix[i]) or row["id"] in entries:
+                        bad[str(row["id"])] = None
+                    entries[row["id"]] = row["seq"]
+        return {memory_id: seq for memory_id, seq in entries.items() if memory_id not in bad}, list(bad)
 
     async def entries(self) -> dict[str, int]:
-        """By id, the journal entry of each row of this model; rows of another model count as missing (-1)."""
-        found = await self._table.query().select(["id", "seq", "model"]).to_arrow()
-        columns = (found.column(name).to_pylist() for name in ("id", "seq", "model"))
-        return {i: seq if model == self.model else -1 for i, seq, model in zip(*columns, strict=True)}
+        """By id, the journal entry of each row of this model; rows of another model count as missing (-1).
+
+        Raises StoreDamaged where the files cannot be read.
+        """
+        async with _reading():
+            found = await self._table.query().select(["id", "seq", "model"]).to_arrow()
+            columns = (found.column(name).to_pylist() for name in ("id", "seq", "model"))
+            return {i: seq if model == self.model else -1 for i, seq, model in zip(*columns, strict=True)}
 
     async def ensure_indexes(self) -> None:
         """Make the indexes that are missing for the table's size."""
-        if self._indexed or not await self.count():
+        if self._indexed or not await self.size():
             return
         from lancedb.index import FTS, Bitmap, BTree, IvfSq
 
-        existing = {column for index in await self._table.list_indices() for column in index.columns}
-        wanted: dict[str, Any] = {
-            "terms": FTS(base_tokenizer="whitespace", stem=False, remove_stop_words=False, lower_case=False,
-                         ascii_folding=False, max_token_length=None),
-            "id": BTree(), "scope": Bitmap(), "state": Bitmap(),
-        }  # fmt: skip
-        if await self.count() > _FLAT_UP_TO:
-            wanted["vector"] = IvfSq(distance_type="cosine")
-        for column, config in wanted.items():
-            if column not in existing:
-                await self._table.create_index(column, config=config)
-        self._indexed = "vector" in wanted or "vector" in existing or await self.count() < _FLAT_UP_TO
+        async with self._changing:
+            if self._indexed:
+                return
+            existing = {column for index in await self._table.list_indices() for column in index.columns}
+            wanted: dict[str, Any] = {
+                "terms": FTS(base_tokenizer="whitespace", stem=False, remove_stop_words=False, lower_case=False,
+                             ascii_folding=False, max_token_length=None),
+                "id": BTree(), "scope": Bitmap(), "state": Bitmap(),
+            }  # fmt: skip
+            if await self.size() > _FLAT_UP_TO:
+                wanted["vector"] = IvfSq(distance_type="cosine")
+            for column, config in wanted.items():
+                if column not in existing:
+                    await self._table.create_index(column, config=config)
+            self._indexed = True
 
     async def optimize(self, *, force: bool = False) -> bool:
-        """Compact fragments and bring the indexes up to date; only when enough was written, unless forced."""
-        if not force and self._writes < _OPTIMIZE_EVERY:
+        """Compact fragments, bring the indexes up to date and prune old versions; only when enough was written, unless
+        forced.
+        """
+        if not force and self.unoptimized < _OPTIMIZE_EVERY:
             return False
+        # The table may have outgrown a flat search since.
         self._indexed = False
         await self.ensure_indexes()
-        await self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
-        self._writes = 0
+        async with self._changing:
+            await self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+            self.unoptimized = 0
+            if self.unpruned:
+                self._unpruned_since = None
         return True
 
     @property
-    def unoptimized(self) -> int:
-        """Writes since the last `optimize`."""
-        return self._writes
+    def unpruned(self) -> bool:
+        """Whether versions on disk that still hold what was changed or deleted are old enough to be pruned now."""
+        since = self._unpruned_since
+        return since is not None and time.monotonic() - since > _KEEP_VERSIONS.total_seconds()
 
-    def _changed(self, scopes: set[str]) -> None:
-        self._writes += 1
-        for scope in scopes:
-            self._means.pop(scope, None)
+    def _changed(self) -> None:
+        self.unoptimized += 1
+        self._generation += 1
+        self._rows = None
+        self._means.clear()
+        self._unpruned_since = time.monotonic()
+
+    def _hits(self, found: pa.Table) -> list[Hit]:
+        matrix = _matrix(found.column("vector"), self.dimension)
+        rows = zip(found.column("id").to_pylist(), found.column("model").to_pylist(), strict=True)
+        return [Hit(memory, matrix[i] if model == self.model else None) for i, (memory, model) in enumerate(rows)]
 
     def close(self) -> None:
         self._connection.close()
+
+
+@asynccontextmanager
+async def _reading() -> AsyncIterator[None]:
+    """LanceDB answers damaged files with many kinds of errors, a panic of its native part (no Exception) among them."""
+    try:
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        kind = type(error).__name__
+        raise StoreDamaged(f"the store's files cannot be read ({kind}); `cems rebuild` makes them again") from error
 
 
 async def open_store(folder: Path, model: str, dimension: int) -> tuple[Store, bool]:
@@ -196,14 +257,14 @@ async def open_store(folder: Path, model: str, dimension: int) -> tuple[Store, b
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     connection = await lancedb.connect_async(folder)
-    name = f"memories_v{STORE_VERSION}_{dimension}"
+    name = f"{_TABLE}{STORE_VERSION}_{dimension}"
     names = (await connection.list_tables()).tables
     fresh = name not in names
     table = (
         await connection.create_table(name, schema=_schema(dimension)) if fresh else await connection.open_table(name)
     )
     for other in names:
-        if other != name:
+        if other != name and other.startswith(_TABLE):
             await connection.drop_table(other)
     return Store(connection, table, model, dimension), fresh
 
@@ -265,15 +326,6 @@ def _arrow(rows: Sequence[Mapping[str, Any]], vectors: Vector | None, model: str
 def _row_hash(row: Mapping[str, Any], vector: Vector) -> str:
     fields = json.dumps([row.get(name) for name in _HASHED], ensure_ascii=True, default=list)
     return hashlib.sha256(fields.encode() + vector.astype("<f4").tobytes()).hexdigest()[:32]
-
-
-def _hits(found: pa.Table, model: str) -> list[Hit]:
-    import numpy as np
-
-    return [
-        Hit(row["id"], np.asarray(row["vector"], dtype=np.float32) if row["model"] == model and model else None)
-        for row in found.select(["id", "vector", "model"]).to_pylist()
-    ]
 
 
 def _matrix(column: Any, dimension: int) -> Vector:

@@ -12,7 +12,7 @@ from cems.adapters.base import Agent
 OURS = {"claude-code": "cems.adapters.claude_code.agent:AGENT"}
 
 
-class UnknownAgent(Exception):  # noqa: N818 - named for what it says of the name
+class UnknownAgent(Exception):
     """No adapter has this name."""
 
 

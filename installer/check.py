@@ -55,9 +55,7 @@ def this_machine() -> Machine:
 def _programs(home: Home) -> dict[str, Any]:
     outdated = [path.name for path in launchers.outdated(home)]
     if outdated:
-        return _check(
-            "programs", f"missing or not of this version in {home.bin}: {', '.join(outdated)}", REPAIR
-        )
+        return _check("programs", f"missing or not of this version in {home.bin}: {', '.join(outdated)}", REPAIR)
     return _check("programs", f"in {home.bin}")
 
 

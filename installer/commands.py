@@ -53,9 +53,7 @@ NoPermissions = Annotated[
 ]
 Repair = Annotated[bool, typer.Option("--repair", help="Also put back what was taken out by hand.")]
 NoProve = Annotated[bool, typer.Option("--no-prove", help="Skip the round trip at the end.")]
-PurgeData = Annotated[
-    bool, typer.Option("--purge-data", help="Remove the memories, keys and settings too, for good.")
-]
+PurgeData = Annotated[bool, typer.Option("--purge-data", help="Remove the memories, keys and settings too, for good.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -99,6 +97,8 @@ def setup(
     if asks and not console.confirm("Write this?"):
         raise CommandError("nothing was written")
     failed = _apply(home, machine, plan, record)
+    if not (no_prove or as_json):
+        console.say("Trying it out; this takes some seconds")
     proof = None if no_prove else prove(home, machine.environ)
     return outcome.tell(plan, failed, proof, as_json)
 
@@ -120,9 +120,7 @@ def _apply(home: Home, machine: Machine, plan: Plan, record: InstallRecord) -> l
     return problems
 
 
-def uninstall(
-    purge_data: PurgeData = False, yes: options.Yes = False, as_json: options.AsJson = False
-) -> int:
+def uninstall(purge_data: PurgeData = False, yes: options.Yes = False, as_json: options.AsJson = False) -> int:
     """Take out what is ours everywhere, then remove the program."""
     home, machine = asking.home(), this_machine()
     asks = not (yes or as_json) and console.is_terminal(sys.stdin)

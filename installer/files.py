@@ -13,11 +13,11 @@ LOCK_WAIT = 2.0
 LOCK_POLL = 0.05
 
 
-class CannotWrite(Exception):  # noqa: N818 - named for what it says of the file
+class CannotWrite(Exception):
     """A file or folder that the person has made unwritable, on purpose or not; we do not go round that."""
 
 
-class ChangedMeanwhile(Exception):  # noqa: N818 - named for what it says of the file
+class ChangedMeanwhile(Exception):
     """The file is not as it was read: somebody else wrote it in between. Read it again and plan anew."""
 
 
@@ -27,9 +27,7 @@ def real_path(path: Path) -> Path:
         return path
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise CannotWrite(
-            f"{path} is a link to {target}, and that folder does not exist. Mend the link first."
-        )
+        raise CannotWrite(f"{path} is a link to {target}, and that folder does not exist. Mend the link first.")
     return target
 
 
@@ -71,9 +69,7 @@ def write(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     _sync_folder(target.parent)
 
 
-def replace_content(
-    path: Path, before: bytes | None, after: bytes | None, *, mode: int, lock: Path | None
-) -> None:
+def replace_content(path: Path, before: bytes | None, after: bytes | None, *, mode: int, lock: Path | None) -> None:
     """Take `path` from `before` to `after` (None: no file) and read it back. Its folder exists.
 
     Raises ChangedMeanwhile when it holds something else than `before`, or does not hold `after` in the end.
@@ -86,9 +82,7 @@ def replace_content(
         else:
             write(path, after, mode=mode)
     if _content(path) != after:
-        raise ChangedMeanwhile(
-            f"{path} does not hold what was written to it; another program wrote it too."
-        )
+        raise ChangedMeanwhile(f"{path} does not hold what was written to it; another program wrote it too.")
 
 
 def make_folders(folder: Path) -> list[Path]:

@@ -96,9 +96,7 @@ def plan_link(machine: Machine, home: Home) -> LinkPlan:
     if str(folder) in machine.environ.get("PATH", "").split(os.pathsep):
         return LinkPlan(link, taken)
     line = 'export PATH="$HOME/.local/bin:$PATH"'
-    return LinkPlan(
-        link, taken, (f"to use the command `cems`, add this line to your shell's profile: {line}",)
-    )
+    return LinkPlan(link, taken, (f"to use the command `cems`, add this line to your shell's profile: {line}",))
 
 
 def leads_to(link: Link) -> bool:

@@ -33,7 +33,7 @@ OUR_NAMES = frozenset(
 OUR_BEGINNINGS = ("journal.db", "state.db", "daemon.", "proof-")
 
 
-class RecordUnreadable(Exception):  # noqa: N818 - named for what it says of the file
+class RecordUnreadable(Exception):
     """`install.conf` is not ours to guess at: without it, what was there before cannot be restored."""
 
 
@@ -80,9 +80,7 @@ def load(home: Home) -> InstallRecord | None:
             "then setup and uninstall go by what they find in the agents' own files."
         ) from None
     if record.version > FORMAT:
-        raise RecordUnreadable(
-            f"{home.install_conf} was written by a newer CEMS ({record.cems}). Use that version."
-        )
+        raise RecordUnreadable(f"{home.install_conf} was written by a newer CEMS ({record.cems}). Use that version.")
     return record
 
 

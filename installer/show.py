@@ -63,7 +63,7 @@ def diff_lines(edit: FileEdit) -> Iterator[str]:
     before, after = (_lines(data) for data in (edit.before, edit.after))
     for line in list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]:
         if line.startswith("+"):
-            yield _coloured("32", _cut(line))
+            yield _coloured("32", _cut(_masked(line)))
         elif line.startswith("-"):
             yield _coloured("31", _cut(_masked(line)))
         else:

@@ -22,7 +22,7 @@ MEMORIES = frozenset(
 )
 
 
-class NotOurHome(Exception):  # noqa: N818 - named for what it says of the folder
+class NotOurHome(Exception):
     """The folder is not one we would empty."""
 
 
@@ -91,11 +91,7 @@ def check_home(home: Home, machine: Machine) -> None:
     if root == person or root in person.parents:
         raise NotOurHome(f"CEMS_HOME is {root}, which holds more than CEMS. Nothing was removed.")
     ours = ("install.conf", "journal.db", "env", "bin")
-    if (
-        home.root.is_dir()
-        and any(home.root.iterdir())
-        and not any((home.root / name).exists() for name in ours)
-    ):
+    if home.root.is_dir() and any(home.root.iterdir()) and not any((home.root / name).exists() for name in ours):
         raise NotOurHome(f"{root} does not look like a CEMS_HOME. Nothing was removed.")
 
 

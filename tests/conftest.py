@@ -114,7 +114,7 @@ def make_sandbox(installed: Installation, session_root: Path) -> Iterator[Callab
 def sandbox(make_sandbox: Callable[[], Sandbox]) -> Sandbox:
     """A home with CEMS set up in it and no agent."""
     made = make_sandbox()
-    made.cems("setup", "--yes").ok()
+    made.cems("setup", "--yes", "--no-prove").ok()
     return made
 
 
@@ -142,7 +142,7 @@ def bare_claude(claude_program: Path, make_sandbox: Callable[[], Sandbox], model
 @pytest.fixture
 def claude(bare_claude: Claude) -> Claude:
     """The real Claude Code in a home where CEMS is set up for it."""
-    bare_claude.sandbox.cems("setup", "--yes").ok()
+    bare_claude.sandbox.cems("setup", "--yes", "--no-prove").ok()
     return bare_claude
 
 

@@ -27,11 +27,9 @@ def add(folder: Path, wish: Wish, notes: list[str]) -> Iterator[tuple[str, list[
     for name, shipped in skills():
         target = folder / "skills" / name
         there = {file: read_file(target / file) for file in shipped}
-        ours = known is not None and f"skill {name}" in known.entries
+        ours = known is not None and f"skill {name}" in known.entries + known.removed
         if not ours and _occupied(target) and there != shipped:
-            notes.append(
-                f"{target} is a skill of someone else's and is left alone; ours of that name is not set up"
-            )
+            notes.append(f"{target} is a skill of someone else's and is left alone; ours of that name is not set up")
             continue
         edits = []
         for file, content in shipped.items():
@@ -47,11 +45,7 @@ def add(folder: Path, wish: Wish, notes: list[str]) -> Iterator[tuple[str, list[
 
 def take_out(folder: Path, record: AgentRecord) -> Iterator[FileEdit]:
     """The removal of every skill file that is as we ship it or as we left it."""
-    paths = {
-        folder / "skills" / name / file: content
-        for name, files in skills()
-        for file, content in files.items()
-    }
+    paths = {folder / "skills" / name / file: content for name, files in skills() for file, content in files.items()}
     root = folder / "skills"
     for path in {*paths, *(known.path for known in record.files if root in known.path.parents)}:
         current = read_file(path)

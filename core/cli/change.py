@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cems.core.cli import asking, console, options
-from cems.core.cli.failures import DONE, NOTHING, REFUSED, CommandError, usage
+from cems.core.cli.failures import DONE, NOTHING, REFUSED, USAGE, CommandError, usage
 
 Document = dict[str, Any]
 
@@ -148,12 +148,11 @@ def forget(
         ids = list(dict.fromkeys(memory_ids or ()))
         # All in one operation: one mistyped id must not leave the job half done.
         target = {"ids": ids} if len(ids) > 1 else {"id": ids[0]}
-    answer = asking.ask("forget", {**target, **options.given(reason=reason, preview=asks)})
-    if answer.get("preview"):
-        if len(answer["hidden"]) > 1 and not _agreed(answer["hidden"]):
-            console.note("nothing was forgotten")
-            return DONE
-        answer = asking.ask("forget", {**target, **options.given(reason=reason)})
+    at_stake = _at_stake(target) if asks else []
+    if len(at_stake) > 1 and not _agreed(at_stake):
+        console.note("nothing was forgotten")
+        return DONE
+    answer = asking.ask("forget", {**target, **options.given(reason=reason)})
     hidden, tombstones = answer.get("hidden") or [], int(answer.get("tombstones") or 0)
     if as_json:
         console.emit({"hidden": hidden, "tombstones": tombstones})
@@ -210,6 +209,23 @@ def _pin(memory_ids: list[str], *, pinned: bool, as_json: bool) -> int:
         name = console.bold(console.short_id(str(answer.get("id") or "")))
         console.say(f"{'pinned' if answer.get('pinned') else 'unpinned'} {name}")
     return DONE
+
+
+def _at_stake(target: Document) -> list[Document]:
+    """What forgetting `target` would hide, to ask the person about: the ids, or what has the text's value."""
+    if "text" not in target:
+        return [asking.ask("show", {"id": memory_id})["memory"] for memory_id in target.get("ids", ())]
+    from cems.core.value import normalise
+
+    try:
+        found = asking.ask("search", {"query": target["text"], "limit": 100, "include_closed": True})
+    except CommandError as error:
+        # A text without a single word cannot be searched for; it can be forgotten.
+        if error.exit_code != USAGE:
+            raise
+        return []
+    value = normalise(target["text"])
+    return [memory for memory in found["memories"] if normalise(memory["content"]) == value]
 
 
 def _agreed(memories: list[Document]) -> bool:

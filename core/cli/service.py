@@ -106,22 +106,14 @@ def restart(as_json: options.AsJson = False) -> int:
 
 def status(as_json: options.AsJson = False) -> int:
     """Print the daemon's state."""
-    from cems.core.cli.status import daemon_line, without_daemon
+    from cems.core.cli.status import NOT_ANSWERING, NOT_RUNNING, current, daemon_line
 
-    code = DONE
-    try:
-        daemon: Document = asking.ask("status", start=False, timeout=10.0).get("daemon") or {}
-    except CommandError as error:
-        if error.exit_code != UNREACHABLE:
-            raise
-        if asking.is_running(asking.home()):
-            raise
-        daemon, code = without_daemon(asking.home())["daemon"], UNREACHABLE
+    daemon: Document = current(asking.home()).get("daemon") or {}
     if as_json:
         console.emit({"daemon": daemon})
     else:
         console.say(daemon_line(daemon))
-    return code
+    return UNREACHABLE if daemon.get("state") in (NOT_RUNNING, NOT_ANSWERING) else DONE
 
 
 def logs(

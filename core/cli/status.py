@@ -24,7 +24,9 @@ Examples:
   cems status
   cems status --json
 """
-_NOT_RUNNING = "not running"
+NOT_RUNNING, NOT_ANSWERING = "not running", "not answering"
+# The client's code for a daemon that could not load its second stage.
+_BROKEN = "broken"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _WEEK = 7 * _DAY
 
@@ -36,36 +38,41 @@ def register(app: typer.Typer) -> None:
 
 def status(as_json: options.AsJson = False) -> int:
     """Print the daemon's own account, or what can be told without it."""
-    home = asking.home()
-    problem = ""
-    try:
-        answer = {"agents": wired_agents(home), **asking.ask("status", start=False, timeout=10.0)}
-    except CommandError as error:
-        if error.exit_code != UNREACHABLE:
-            raise
-        answer = without_daemon(home)
-        problem = error.message if asking.is_running(home) else ""
+    answer = current(asking.home())
     if as_json:
         console.emit(answer)
         return DONE
-    console.say(console.table([(console.dim(name), value) for name, value in _page(answer, problem) if value]))
+    console.say(console.table([(console.dim(name), value) for name, value in _page(answer) if value]))
     return DONE
 
 
-def without_daemon(home: Home) -> Document:
-    """The status document, as far as it can be told from files. Counts of memories are unknown: null."""
-    from cems import __version__
+def current(home: Home) -> Document:
+    """The status document. Where the daemon does not answer, `daemon.state` is `not running` or `not answering` (then
+    with a `reason`) and what only it could tell is null.
+    """
+    try:
+        return {"agents": wired_agents(home), **asking.ask("status", start=False, timeout=10.0)}
+    except CommandError as error:
+        if error.exit_code != UNREACHABLE and error.code != _BROKEN:
+            raise
+        return _without_daemon(home, error.message)
 
-    failure = last_start_failure(home)
+
+def _without_daemon(home: Home, problem: str) -> Document:
+    from cems import __version__
+    from cems.core.service.client import daemon_pid
+
+    runs = asking.is_running(home)
     return {
         "daemon": {
-            "pid": None,
+            "pid": daemon_pid(home),
             "version": __version__,
-            "state": _NOT_RUNNING,
-            "last_start_failure": failure or None,
+            "state": NOT_ANSWERING if runs else NOT_RUNNING,
+            "reason": problem if runs else None,
+            "last_start_failure": last_start_failure(home) or None,
         },
         "memories": {"total": None, "live": None, "pending_index": None},
-        "embedding": {"model": None, "state": "unknown", "reason": "the daemon is not running"},
+        "embedding": {"model": None, "state": "unknown", "reason": "the daemon does not answer"},
         "review": None,
         "hook_failures": len(hook_failures(home, _WEEK)),
         "agents": wired_agents(home),
@@ -109,7 +116,9 @@ def span(seconds: float) -> str:
 def daemon_line(daemon: Document) -> str:
     """`ready, pid 1234, up 5 min, 310 MiB, started by hook`."""
     state = str(daemon.get("state") or "unknown")
-    if state == _NOT_RUNNING:
+    if state == NOT_ANSWERING:
+        return console.warning(f"runs, but does not answer: {console.one_line(str(daemon.get('reason') or ''), 300)}")
+    if state == NOT_RUNNING:
         failure = daemon.get("last_start_failure")
         return f"not running; last start failed: {failure}" if failure else "not running; any command or hook starts it"
     parts = [
@@ -123,27 +132,24 @@ def daemon_line(daemon: Document) -> str:
     return console.visible(", ".join(part for part in parts if part))
 
 
-def _page(answer: Document, problem: str) -> list[tuple[str, str]]:
+def _page(answer: Document) -> list[tuple[str, str]]:
     daemon: Document = answer.get("daemon") or {}
-    runs = daemon.get("state") != _NOT_RUNNING
+    answers = daemon.get("state") not in (NOT_RUNNING, NOT_ANSWERING)
     scope: Document = answer.get("scope") or {}
     project = scope.get("project")
     failures = int(answer.get("hook_failures") or 0)
     review = answer.get("review")
     return [
         ("home", console.visible(str(answer.get("home") or ""))),
-        (
-            "daemon",
-            console.warning(f"runs, but does not answer: {problem}") if problem else daemon_line(daemon),
-        ),
+        ("daemon", daemon_line(daemon)),
         (
             "here",
             console.scope_words(_as_scope(str(project)))
             if project
             else "no project; only what holds everywhere (user)",
         ),
-        ("memories", _memories(answer.get("memories") or {}) if runs else ""),
-        ("embedding", _embedding(answer.get("embedding") or {}) if runs else ""),
+        ("memories", _memories(answer.get("memories") or {}) if answers else ""),
+        ("embedding", _embedding(answer.get("embedding") or {}) if answers else ""),
         ("review", _review(review) if isinstance(review, int) else ""),
         (
             "hooks",

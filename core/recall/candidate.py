@@ -13,7 +13,8 @@ class Candidate:
     """`row` is the memory as `lookup` gives it. `cosine` and `hubness` are None in keyword mode.
 
     `overlap`: share of the question's term weight found in the memory, 0 to 1. `hubness`: the memory's vector times the
-    mean vector of its scope. `gap`: how far the score lies below the best. `margin`: how far above the sixth best.
+    mean vector of its scope. `gap`: how far the score lies below the best. `margin`: how far above the sixth best. `cost`:
+    tokens of its line in the block, once that was made.
     """
 
     row: dict[str, Any]
@@ -27,6 +28,7 @@ class Candidate:
     gap: float = 0.0
     margin: float = 0.0
     probability: float = 0.0
+    cost: int | None = None
     decision: Decision = ""
 
     @property
@@ -35,7 +37,8 @@ class Candidate:
 
     @property
     def tokens(self) -> int:
-        return int(self.row.get("tokens") or 0)
+        """Of its line in the block, or, where none was made, of its text."""
+        return int(self.row.get("tokens") or 0) if self.cost is None else self.cost
 
     def as_json(self) -> dict[str, Any]:
         """What `cems why --json` shows of a candidate."""

@@ -6,10 +6,12 @@ model) and words with vectors (`hybrid.HybridSearcher`).
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sqlite3
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from cems.core.policy import RecallPolicy
@@ -17,31 +19,63 @@ from cems.core.recall import gate, lexical, lookup
 from cems.core.recall.candidate import Candidate, Explanation
 from cems.core.recall.lexical import Weights
 from cems.core.recall.question import Question, ask
-from cems.core.recall.render import MEMORY_TAG, block
-from cems.core.recall.select import Similarity, same_words, select, spent_tokens
+from cems.core.recall.render import Count
+from cems.core.recall.select import Cosine, select
 from cems.core.scope import SessionScope
+
+logger = logging.getLogger("cems.recall")
 
 POOL = 60
 """Candidates taken from each search."""
+_WIDER_POOL = 600
+"""The same, where much of what was found may not be shown."""
 _EXPLAINED = 30
 """Candidates that are looked at further, and that an explanation keeps."""
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What a search may find: live memories of these scopes and trust states, valid now.
+
+    `categories` empty means all. `for_prompt` leaves out what must not reach a prompt by itself.
+    """
+
+    scopes: Sequence[str]
+    trust: Sequence[str]
+    categories: Sequence[str] = ()
+    for_prompt: bool = False
+    now: str = field(default_factory=lookup.now_text)
+
+    def admits(self, row: lookup.Row) -> bool:
+        """Whether the row, as the records have it at this moment, may be found."""
+        return (
+            row["state"] == "live"
+            and row["scope"] in self.scopes
+            and row["trust"] in self.trust
+            and (not self.categories or row["category"] in self.categories)
+            and is_valid(row, self.now)
+            and (not self.for_prompt or may_reach_a_prompt(row))
+        )
+
+
 @dataclass(slots=True)
 class Found:
-    """What a searcher found, scored and sorted, with the probabilities of its own gate."""
+    """What a searcher found, scored and sorted, with the probabilities of its own gate.
+
+    `cosine` compares two of the candidates; `live` is how many memories the scopes hold.
+    """
 
     mode: Literal["hybrid", "keyword"]
     reason: str
     candidates: list[Candidate]
     live: int
-    similarity: Similarity
+    cosine: Cosine
 
 
 class Searcher(Protocol):
-    """Finds and scores the candidates for a question within scopes and trust states."""
+    """Finds and scores the candidates for a question."""
 
-    async def search(self, question: Question, scopes: Sequence[str], trust: Sequence[str]) -> Found: ...
+    async def search(self, question: Question, within: Within) -> Found: ...
 
 
 class KeywordSearcher:
@@ -51,15 +85,42 @@ class KeywordSearcher:
         self._connection = connection
         self.reason = reason
 
-    async def search(self, question: Question, scopes: Sequence[str], trust: Sequence[str]) -> Found:
-        weights = Weights(self._connection, question, scopes)
-        rows = lookup.keyword_rows(self._connection, question.terms, scopes, POOL)
-        candidates = [weights.candidate(row) for row in rows if row["trust"] in trust and is_valid(row)]
+    async def search(self, question: Question, within: Within) -> Found:
+        weights = Weights(self._connection, question, within.scopes)
+        candidates = [weights.candidate(row) for row in keyword_rows(self._connection, question, within)]
         lexical.score(candidates, weights)
-        candidates.sort(key=lambda each: (-each.score, each.id))
         for candidate in candidates:
             candidate.probability = gate.keyword(candidate, question)
-        return Found("keyword", self.reason, candidates, weights.live, same_words)
+        return Found("keyword", self.reason, candidates, weights.live, _no_cosine)
+
+
+class Patient:
+    """A searcher that answers by words when the better one fails or takes longer than `seconds`: a prompt waits for us."""
+
+    def __init__(self, better: Searcher, connection: sqlite3.Connection, seconds: float) -> None:
+        self._better = better
+        self._connection = connection
+        self._seconds = seconds
+
+    async def search(self, question: Question, within: Within) -> Found:
+        try:
+            return await asyncio.wait_for(self._better.search(question, within), self._seconds)
+        except TimeoutError:
+            reason = f"the search by meaning took longer than {self._seconds:g} s"
+        except Exception as error:  # noqa: BLE001 - LanceDB raises many kinds; words are better than nothing
+            reason = f"the search by meaning failed ({type(error).__name__}); `cems doctor` says more"
+        logger.warning("words only: %s", reason)
+        return await KeywordSearcher(self._connection, reason).search(question, within)
+
+
+def keyword_rows(connection: sqlite3.Connection, question: Question, within: Within) -> list[lookup.Row]:
+    """The best rows by words that may be found, at most POOL."""
+    rows = lookup.keyword_rows(connection, question.terms, within.scopes, POOL)
+    admitted = [row for row in rows if within.admits(row)]
+    if len(rows) == POOL and len(admitted) < POOL:
+        rows = lookup.keyword_rows(connection, question.terms, within.scopes, _WIDER_POOL)
+        admitted = [row for row in rows if within.admits(row)]
+    return admitted[:POOL]
 
 
 def is_valid(row: lookup.Row, at: str | None = None) -> bool:
@@ -86,22 +147,25 @@ async def recall(
     *,
     already_shown: Collection[str] = (),
     max_units: int = 9_500,
+    count: Count | None = None,
 ) -> Explanation:
-    """Everything from the prompt to the block. Deterministic for the same memories, prompt and session."""
+    """Everything from the prompt to the block. Deterministic for the same memories, prompt and session.
+
+    `count` counts tokens exactly; without it their number is estimated from what is stored with each memory.
+    """
     started = time.perf_counter()
     question = ask(prompt)
     if question.empty:
         return Explanation("skipped", "nothing to search for is left of the prompt", question.text)
     asked = time.perf_counter()
-    found = await searcher.search(question, scope.readable, admitted_trust(policy))
-    candidates = [candidate for candidate in found.candidates if may_reach_a_prompt(candidate.row)][:_EXPLAINED]
+    found = await searcher.search(question, Within(scope.readable, admitted_trust(policy), for_prompt=True))
+    candidates = found.candidates[:_EXPLAINED]
     searched = time.perf_counter()
-    select(candidates, policy, already_shown=already_shown, max_units=max_units, similarity=found.similarity)
-    explanation = Explanation(found.mode, found.reason, question.text, candidates)
-    rows = [candidate.row for candidate in sorted(explanation.injected, key=lambda each: -each.probability)]
-    explanation.block = block(MEMORY_TAG, rows)
-    explanation.tokens = spent_tokens(rows, policy)
+    block = select(
+        candidates, policy, already_shown=already_shown, max_units=max_units, cosine=found.cosine, count=count
+    )
     done = time.perf_counter()
+    explanation = Explanation(found.mode, found.reason, question.text, candidates, block.text, block.tokens)
     explanation.stages = {
         "question_ms": _ms(asked - started),
         "search_ms": _ms(searched - asked),
@@ -111,6 +175,8 @@ async def recall(
         "gate_threshold": policy.gate_threshold,
         "token_budget": policy.token_budget,
         "token_safety": policy.token_safety,
+        "fence_tokens": block.fence_tokens if block.text else 0,
+        "tokens_counted": count is not None,
         "max_memories": policy.max_memories,
         "scopes": list(scope.readable),
         "features": {
@@ -120,6 +186,10 @@ async def recall(
         },
     }
     return explanation
+
+
+def _no_cosine(_one: Candidate, _other: Candidate) -> None:
+    """There are no vectors to compare."""
 
 
 def _ms(seconds: float) -> float:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cems.core.recall import gate, lookup, semantic
 from cems.core.recall.candidate import Candidate
-from cems.core.recall.engine import POOL, Found, is_valid
+from cems.core.recall.engine import POOL, Found, Within, keyword_rows
 from cems.core.recall.lexical import Weights
 from cems.core.recall.question import Question
 from cems.core.store import Store, live_filter
 
 if TYPE_CHECKING:
     from cems.core.embedding import Embedder
+    from cems.core.recall.semantic import Vector
 
 _NOT_INDEXED_YET = 200
+_STALE_POOL = 10 * POOL
 
 
 class Followed(Protocol):
@@ -40,37 +41,48 @@ class HybridSearcher:
         self._connection = connection
         self._followed = followed
         self._embedder = embedder
-        self._filling = semantic.BackgroundVectors(embedder)
+        self._filling = semantic.background_vectors(embedder)
 
-    async def search(self, question: Question, scopes: Sequence[str], trust: Sequence[str]) -> Found:
+    async def search(self, question: Question, within: Within) -> Found:
         store = self._followed.store
         query = await asyncio.to_thread(self._embedder.embed_query, question.text)
-        where = live_filter(scopes, trust, lookup.now_text())
-        by_text, by_vector = await asyncio.gather(
-            store.search_text(sorted(set(question.terms)), where, POOL),
-            store.search_vector(query, where, POOL),
-        )
-        vectors = {hit.id: hit.vector for hit in (*by_vector, *by_text) if hit.vector is not None}
-        rows = lookup.rows_by_id(self._connection, list({hit.id: None for hit in (*by_text, *by_vector)}))
-        fresh = lookup.live_rows_after(self._connection, self._followed.applied, scopes, _NOT_INDEXED_YET)
-        if len(fresh) == _NOT_INDEXED_YET:
-            # The store is being filled: the words of what it lacks are found in SQLite.
-            fresh += lookup.keyword_rows(self._connection, question.terms, scopes, POOL)
-        rows |= {row["id"]: row for row in fresh if row["trust"] in trust}
-        weights = Weights(self._connection, question, scopes)
-        candidates = [
-            weights.candidate(row)
-            for row in rows.values()
-            if row["state"] == "live" and row["scope"] in scopes and row["trust"] in trust and is_valid(row)
-        ]
-        means = [(lookup.live_count(self._connection, (scope,)), await store.mean_vector(scope)) for scope in scopes]
-        hub = semantic.center(means, self._filling, weights.padding)
+        means = [await store.mean_vector(scope) for scope in within.scopes]
+        # Nothing is awaited after the records were read: what is forgotten in the meantime is not in the answer.
+        rows, vectors = await self._from_store(question, query, within, POOL)
+        if len(rows) >= POOL and not all(map(within.admits, rows.values())):
+            # Much was changed a moment ago: what is still to be taken out of the store must not crowd the rest out.
+            rows, vectors = await self._from_store(question, query, within, _STALE_POOL)
+        rows |= {row["id"]: row for row in self._not_in_store_yet(question, within)}
+        weights = Weights(self._connection, question, within.scopes)
+        candidates = [weights.candidate(row) for row in rows.values() if within.admits(row)]
+        sizes = [lookup.live_count(self._connection, (scope,)) for scope in within.scopes]
+        hub = semantic.center(list(zip(sizes, means, strict=True)), self._filling, weights.padding)
         semantic.score(candidates, vectors, query, hub, weights, self._filling)
         for candidate in candidates:
             candidate.probability = gate.hybrid(candidate, question)
 
-        def similarity(one: Candidate, other: Candidate) -> float:
+        def cosine(one: Candidate, other: Candidate) -> float | None:
             first, second = vectors.get(one.id), vectors.get(other.id)
-            return float(first @ second) if first is not None and second is not None else 0.0
+            return None if first is None or second is None else float(first @ second)
 
-        return Found("hybrid", "", candidates, weights.live, similarity)
+        return Found("hybrid", "", candidates, weights.live, cosine)
+
+    async def _from_store(
+        self, question: Question, query: Vector, within: Within, pool: int
+    ) -> tuple[dict[str, lookup.Row], dict[str, Vector]]:
+        """What the two searches find, as the records have it now, and the vectors the store has for it."""
+        store = self._followed.store
+        where = live_filter(within.scopes, within.trust, within.now, within.categories)
+        by_text, by_vector = await asyncio.gather(
+            store.search_text(sorted(set(question.terms)), where, pool),
+            store.search_vector(query, where, pool),
+        )
+        vectors = {hit.id: hit.vector for hit in (*by_vector, *by_text) if hit.vector is not None}
+        return lookup.rows_by_id(self._connection, list({hit.id: None for hit in (*by_text, *by_vector)})), vectors
+
+    def _not_in_store_yet(self, question: Question, within: Within) -> list[lookup.Row]:
+        fresh = lookup.live_rows_after(self._connection, self._followed.applied, within.scopes, _NOT_INDEXED_YET)
+        if len(fresh) < _NOT_INDEXED_YET:
+            return fresh
+        # The store is being filled: the words of what it lacks are found in SQLite.
+        return fresh + keyword_rows(self._connection, question, within)

@@ -40,16 +40,17 @@ class Weights:
         return Candidate(row, overlap=overlap, matched=matched, matched_weight=weight, length=math.log(1 + len(words)))
 
 
-def score(candidates: Sequence[Candidate], weights: Weights) -> None:
-    """Score by overlap alone (keyword mode), with each one's place relative to the top."""
+def score(candidates: list[Candidate], weights: Weights) -> None:
+    """Score by overlap alone (keyword mode) and sort, with each one's place relative to the top."""
     for candidate in candidates:
         candidate.score = candidate.overlap
-    place([*candidates], [0.0] * weights.padding)
+    place(candidates, [0.0] * weights.padding)
 
 
 def place(candidates: list[Candidate], others: Sequence[float]) -> None:
     """Sort by score and set `gap` and `margin`, counting the scores of the statements that fill a small scope up."""
-    candidates.sort(key=lambda candidate: (-candidate.score, candidate.id))
+    # Equal scores stay in the order of the search, which is that of BM25; ids are random.
+    candidates.sort(key=lambda candidate: -candidate.score)
     scores = sorted([*(candidate.score for candidate in candidates), *others], reverse=True)
     if not scores:
         return

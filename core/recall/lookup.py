@@ -61,9 +61,15 @@ def keyword_rows(
 
 
 def rows_after(connection: sqlite3.Connection, seq: int, limit: int) -> list[Row]:
-    """Rows changed after journal entry `seq`, oldest change first: what LanceDB has not seen."""
-    query = f"SELECT {_FIELDS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608
-    return list(map(_row, connection.execute(query, (seq, limit))))
+    """Rows changed after journal entry `seq`, oldest change first: what LanceDB has not seen.
+
+    About `limit` of them: the rows that one entry changed are never parted, since the caller goes on after that entry.
+    """
+    query = (
+        f"SELECT {_FIELDS} FROM records WHERE seq > :seq AND seq <= COALESCE("  # noqa: S608
+        "(SELECT seq FROM records WHERE seq > :seq ORDER BY seq LIMIT 1 OFFSET :most - 1), seq) ORDER BY seq, n"
+    )
+    return list(map(_row, connection.execute(query, {"seq": seq, "most": limit})))
 
 
 def live_rows_after(connection: sqlite3.Connection, seq: int, scopes: Sequence[str], limit: int) -> list[Row]:

@@ -7,19 +7,19 @@ same text, so that resuming a session adds no second copy.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import chain
 
 from cems.core.policy import RecallPolicy
 from cems.core.recall import lookup
-from cems.core.recall.engine import admitted_trust, is_valid, may_reach_a_prompt
-from cems.core.recall.render import PROFILE_TAG, block, utf16_units
-from cems.core.recall.select import spent_tokens
+from cems.core.recall.engine import Within, admitted_trust
+from cems.core.recall.render import PROFILE_TAG, Block, Count
+from cems.core.recall.sameness import SAME_WORDS, same_claim, same_words
 from cems.core.scope import SessionScope
 
 _ALWAYS = ("preferences", "guidelines")
 _OF_THE_PROJECT = ("decisions",)
-_MOST_OF_A_KIND = 20
+_LOOKED_AT = 60
 _RECENT_DECISIONS = 6
 
 
@@ -29,30 +29,38 @@ def profile(
     policy: RecallPolicy,
     *,
     max_units: int,
-    notes: Sequence[str] = (),
+    count: Count | None = None,
 ) -> tuple[str, list[str]]:
-    """The block (empty when there is nothing to say) and the ids in it, within the profile's budget."""
-    if policy.profile_budget == 0:
-        return "", []
+    """The block (empty when there is nothing to say) and the ids in it, within the profile's budget.
+
+    `max_units` is the agent's limit in UTF-16 units, `count` as in `render`.
+    """
     scopes = scope.readable
-    parts = [
-        lookup.listed_rows(connection, scopes, pinned=True, limit=_MOST_OF_A_KIND),
-        lookup.listed_rows(connection, scopes, categories=_ALWAYS, limit=2 * _MOST_OF_A_KIND),
-    ]
-    if scope.project:
-        parts.append(
-            lookup.listed_rows(connection, (scope.project,), categories=_OF_THE_PROJECT, limit=_RECENT_DECISIONS)
-        )
-    trust = admitted_trust(policy)
+    within = Within(scopes, admitted_trust(policy), for_prompt=True)
+    block = Block(PROFILE_TAG, max_tokens=policy.profile_budget / policy.token_safety, max_units=max_units, count=count)
+    decisions = _admitted(connection, (scope.project,) if scope.project else (), within, _OF_THE_PROJECT)
+    kinds = (
+        _admitted(connection, scopes, within, pinned=True),
+        _admitted(connection, scopes, within, _ALWAYS),
+        decisions[:_RECENT_DECISIONS],
+    )
     chosen: dict[str, lookup.Row] = {}
-    for row in chain.from_iterable(parts):
-        if row["id"] in chosen or row["trust"] not in trust or not is_valid(row) or not may_reach_a_prompt(row):
-            continue
-        tried = [*chosen.values(), row]
-        if (
-            spent_tokens(tried, policy) > policy.profile_budget
-            or utf16_units(block(PROFILE_TAG, tried, notes)) > max_units
-        ):
-            continue
-        chosen[row["id"]] = row
-    return block(PROFILE_TAG, list(chosen.values()), notes), list(chosen)
+    for row in chain.from_iterable(kinds):
+        if row["id"] not in chosen and not _repeats(row, chosen.values()) and block.add(row):
+            chosen[row["id"]] = row
+    return block.text, list(chosen)
+
+
+def _admitted(
+    connection: sqlite3.Connection,
+    scopes: tuple[str, ...],
+    within: Within,
+    categories: tuple[str, ...] = (),
+    pinned: bool | None = None,
+) -> list[lookup.Row]:
+    rows = lookup.listed_rows(connection, scopes, categories=categories, pinned=pinned, limit=_LOOKED_AT)
+    return [row for row in rows if within.admits(row)]
+
+
+def _repeats(row: lookup.Row, chosen: Iterable[lookup.Row]) -> bool:
+    return any(same_words(row, other) >= SAME_WORDS and same_claim(row, other) for other in chosen)

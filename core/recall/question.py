@@ -8,47 +8,32 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from cems.core.recall.prose import sentences
 from cems.core.recall.terms import terms
 
-_MAX_CHARS = 200_000
 _FIRST_WORDS, _LAST_WORDS = 55, 25
-_WORDS_OF_A_SENTENCE = 3
+_FIRST_CHARS, _LAST_CHARS = 480, 220
+_WORD_CHARS = 80
 
-_BLOCKS = re.compile(
-    r"<(cems-[a-z]+|system-reminder|task-notification|local-command-[a-z]+|command-[a-z]+|persisted-output|environment_context"
-    r"|user_instructions|system_reminder|turn-context|hook_context|private)\b[^>]*>.*?(?:</\1\s*>|\Z)",
-    re.DOTALL | re.IGNORECASE,
+_POINTED_AT = (
+    "file|function|method|class|code|line|loop|test|error|bug|variable|component|snippet|block|page|module|query|regex|diff|change"
+    "|commit|output|import|typo"
 )
-_FENCES = re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)
-_INLINE_CODE = re.compile(r"`([^`\n]{1,80})`")
-_LONG_INLINE = re.compile(r"`[^`\n]{81,}`")
-_LOG_LINE = re.compile(
-    r"^\s*(\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[(?i:info|warn|warning|error|debug|trace)\]|(?i:info|warn|debug|trace)\s*[:|\[]"
-    r"|File \"|Traceback |\s+at \S+ ?\(|\S+:\d+:\d+\b|\d+\s*\||>\s*\d+\s*\||npm (?:ERR!|WARN) |#\d+ \[|FAIL |PASS |✓|✗|●)"
-)
-_DIFF_LINE = re.compile(r"^(\+\+\+|---|@@|diff --git|index [0-9a-f]{6,}|[+-]\s*\S.*[;{}()=])")
-_CODE_START = re.compile(
-    r"^\s*(import |from \S+ import|export |def |class |function\b|const |let |var |return\b|if ?\(|for ?\(|while ?\(|public |private |protected "
-    r"|static |async def|@\w+|#include|package |using |SELECT |INSERT |UPDATE |CREATE |DELETE FROM|</?\w+[^>]*>|\{|\}|\)|\]|//|/\*|\*|#!|\$ )"
-)
-_CODE_END = re.compile(r"[{};,\[(]\s*$|\)\s*[{:;]\s*$|=>\s*\S*$|/>$")
-_SYMBOLS = re.compile(r"[{}()\[\];=<>|&$\\^~*+]")
-_PLAIN_WORD = re.compile(r"(?<!\S)[A-Za-z][a-z'’]*[,.?!:;]*(?!\S)")
-
 _DEIXIS = re.compile(
-    r"\b(this|that|the above|these|those) (file|function|method|class|code|line|loop|test|error|bug|variable|component|snippet|block|test|"
-    r"page|module|query|regex|diff|change|commit|output|import|typo)\b|\bthe (loop|above|previous|last) ?|\bon line \d+|\bline \d+\b|\bundo\b"
-    r"|\brevert that\b|\b(it|this|that)\s*[?.!]*$|^(fix|explain|rename|refactor|format|simplify) (it|this|that)\b",
+    rf"\b(?:this|that|the above|these|those) (?:{_POINTED_AT})\b"
+    rf"|\bthe (?:loop|above)\b|\bthe (?:previous|last) (?:{_POINTED_AT}|one|step|message|answer|edit)\b"
+    r"|\bline \d+\b|\bundo\b|\brevert that\b|\b(?:it|this|that)\s*[?.!]*$"
+    r"|^(?:fix|explain|rename|refactor|format|simplify) (?:it|this|that)\b",
     re.IGNORECASE,
 )
 _LANGUAGES = (
-    "python|javascript|typescript|java|rust|go|golang|ruby|php|c\\+\\+|c#|kotlin|swift|sql|bash|css|html|react|vue|angular|django|flask|numpy|"
-    "pandas|matplotlib|regex|git|excel|haskell|scala|perl|lua|dart|r"
+    r"python|javascript|typescript|java|rust|go|golang|ruby|php|c\+\+|c#|kotlin|swift|sql|bash|css|html|react|vue|angular|django|flask"
+    r"|numpy|pandas|matplotlib|regex|git|excel|haskell|scala|perl|lua|dart|r"
 )
-_GENERIC_LANGUAGE = re.compile(rf"\b(in|with|using|for) ({_LANGUAGES})\b", re.IGNORECASE)
+_GENERIC_LANGUAGE = re.compile(rf"\b(?:in|with|using|for) (?:{_LANGUAGES})(?![\w+#-])", re.IGNORECASE)
 _GENERAL_QUESTION = re.compile(
-    r"^\s*(what('s| is| are) (a |an |the difference|the )?|who (is|was|invented)|explain\b|how (do|does|can) (i|one|you) |"
-    r"what does .{1,40} mean|define\b|tell me about|give me an example|write (me )?(a |an )|why is the sky)",
+    r"\s*(?:what(?:['’]s| is| are) |who (?:is|was|invented)\b|explain\b|how (?:do|does|can) (?:i|one|you) |what does .{1,40} mean\b"
+    r"|define\b|tell me about\b|give me an example\b|write (?:me )?an? )",
     re.IGNORECASE,
 )
 
@@ -76,36 +61,26 @@ def ask(prompt: str) -> Question:
         terms=tuple(terms(text)),
         deixis=bool(_DEIXIS.search(text)),
         generic_language=bool(_GENERIC_LANGUAGE.search(text)),
-        general=bool(_GENERAL_QUESTION.search(text)),
+        general=bool(_GENERAL_QUESTION.match(text)),
     )
 
 
 def clean(prompt: str) -> str:
-    """The prompt without blocks, fences, code-looking and log lines, cut to its first and last words."""
-    text = prompt[:_MAX_CHARS].encode("utf-8", "replace").decode("utf-8")
-    text = _FENCES.sub("\n", _BLOCKS.sub("\n", text))
-    text = _INLINE_CODE.sub(r"\1", _LONG_INLINE.sub(" ", text))
-    lines = text.splitlines()
-    kept = [line for line in lines if not _looks_like_code(line)]
-    if not kept:
-        # All of it looks like code or output: what reads most like a sentence (an error's message) is the question.
-        kept = [line for line in lines if len(_PLAIN_WORD.findall(line)) >= _WORDS_OF_A_SENTENCE][:3]
-    words = " ".join(kept).split()
-    if len(words) > _FIRST_WORDS + _LAST_WORDS:
-        words = words[:_FIRST_WORDS] + words[-_LAST_WORDS:]
-    return " ".join(word[:80] for word in words)
+    """The sentences of the prompt in one line, cut to its first and last words (700 characters at most)."""
+    words = [word[:_WORD_CHARS] for line in sentences(prompt) for word in line.split()]
+    if len(words) <= _FIRST_WORDS + _LAST_WORDS:
+        text = " ".join(words)
+        if len(text) <= _FIRST_CHARS + _LAST_CHARS:
+            return text
+    first = _at_most(words[:_FIRST_WORDS], _FIRST_CHARS)
+    last = _at_most(words[max(len(first), len(words) - _LAST_WORDS) :][::-1], _LAST_CHARS)[::-1]
+    return " ".join([*first, *last])
 
 
-def _looks_like_code(line: str) -> bool:
-    stripped = line.strip()
-    if not stripped:
-        return True
-    if _LOG_LINE.match(line) or _DIFF_LINE.match(line):
-        return True
-    words = len(_PLAIN_WORD.findall(stripped))
-    if words >= 5 and not _CODE_END.search(stripped):
-        return False
-    symbols = len(_SYMBOLS.findall(stripped))
-    if _CODE_START.match(line) and (symbols or _CODE_END.search(stripped)):
-        return True
-    return (bool(_CODE_END.search(stripped)) and symbols >= 1 and words < 5) or symbols * 6 > len(stripped)
+def _at_most(words: list[str], chars: int) -> list[str]:
+    """The words from the beginning that fit."""
+    for count, word in enumerate(words):
+        chars -= len(word) + 1
+        if chars < -1:
+            return words[:count]
+    return words

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from cems.core.policy import RecallPolicy
 from cems.core.recall.candidate import Candidate
-from cems.core.recall.render import FENCE_TOKENS, HEAD_TOKENS, MAX_CHARS, MEMORY_TAG, block, utf16_units
+from cems.core.recall.render import MEMORY_TAG, Block, Count, line
+from cems.core.recall.sameness import SAME_MEANING, SAME_WORDS, same_claim, same_words
 
-_SAME_MEANING = 0.95
-_SAME_WORDS = 0.9
-_TOKENS_OF_MAX_CHARS = MAX_CHARS // 3
-
-Similarity = Callable[[Candidate, Candidate], float]
+Cosine = Callable[[Candidate, Candidate], float | None]
+"""Cosine of two candidates' vectors; None where one has no vector."""
 
 
 def select(
@@ -23,43 +19,44 @@ def select(
     *,
     already_shown: Collection[str],
     max_units: int,
-    similarity: Similarity,
-) -> None:
-    """Write each candidate's decision. `max_units` is the agent's own limit on the block, in UTF-16 units."""
-    chosen: list[Candidate] = []
-    spent = float(FENCE_TOKENS)
-    for candidate in sorted(candidates, key=lambda each: (-each.probability, -each.score, each.id)):
-        cost = HEAD_TOKENS + min(candidate.tokens, _TOKENS_OF_MAX_CHARS)
+    cosine: Cosine,
+    count: Count | None = None,
+) -> Block:
+    """Write each candidate's decision and return the block of those chosen.
+
+    `max_units` is the agent's own limit on the block, in UTF-16 units; `count` as in `render`.
+    """
+    block = Block(MEMORY_TAG, max_tokens=policy.token_budget / policy.token_safety, max_units=max_units, count=count)
+    # What repeats something given before is as useless as the thing itself.
+    told = [candidate for candidate in candidates if candidate.id in already_shown]
+    chosen = 0
+    for candidate in sorted(candidates, key=lambda each: (-each.probability, -each.score)):
         if candidate.probability < policy.gate_threshold:
             candidate.decision = "below gate"
         elif candidate.id in already_shown:
             candidate.decision = "already shown"
-        elif any(similarity(candidate, other) >= _SAME_MEANING for other in chosen):
+        elif _repeats(candidate, told, cosine):
             candidate.decision = "duplicate"
-        elif len(chosen) >= policy.max_memories:
+        elif chosen >= policy.max_memories:
             candidate.decision = "over count"
-        elif (spent + cost) * policy.token_safety > policy.token_budget or not _fits(chosen, candidate, max_units):
-            candidate.decision = "over budget"
         else:
-            candidate.decision = "injected"
-            chosen.append(candidate)
-            spent += cost
+            made = line(candidate.row, count)
+            candidate.cost = made.tokens
+            if block.add_line(made, unverified=candidate.row["trust"] == "candidate"):
+                candidate.decision = "injected"
+                told.append(candidate)
+                chosen += 1
+            else:
+                candidate.decision = "over budget"
+    return block
 
 
-def spent_tokens(rows: Sequence[Mapping[str, Any]], policy: RecallPolicy) -> int:
-    """Tokens of a block of these memories as the budget counts them, safety factor included; 0 for none."""
-    if not rows:
-        return 0
-    costs = (HEAD_TOKENS + min(int(row.get("tokens") or 0), _TOKENS_OF_MAX_CHARS) for row in rows)
-    return math.ceil((FENCE_TOKENS + sum(costs)) * policy.token_safety)
+def _repeats(candidate: Candidate, told: Iterable[Candidate], cosine: Cosine) -> bool:
+    return any(_alike(candidate, other, cosine) and same_claim(candidate.row, other.row) for other in told)
 
 
-def same_words(one: Candidate, other: Candidate) -> float:
-    """Jaccard overlap of the index terms, as a stand-in for cosine where there are no vectors."""
-    first, second = set(one.row["terms"].split()), set(other.row["terms"].split())
-    union = len(first | second)
-    return 1.0 if union and len(first & second) / union >= _SAME_WORDS else 0.0
-
-
-def _fits(chosen: Sequence[Candidate], candidate: Candidate, max_units: int) -> bool:
-    return utf16_units(block(MEMORY_TAG, [each.row for each in (*chosen, candidate)])) <= max_units
+def _alike(one: Candidate, other: Candidate, cosine: Cosine) -> bool:
+    if same_words(one.row, other.row) >= SAME_WORDS:
+        return True
+    near = cosine(one, other)
+    return near is not None and near >= SAME_MEANING

@@ -7,6 +7,7 @@ its best hit always looks the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +50,12 @@ class BackgroundVectors:
         )
         step = len(ranked) / weights.padding
         return [ranked[int(step * (i + 0.5))] for i in range(weights.padding)]
+
+
+@lru_cache(maxsize=1)
+def background_vectors(embedder: Embedder) -> BackgroundVectors:
+    """Those of the model in use, made once."""
+    return BackgroundVectors(embedder)
 
 
 def center(means: Sequence[tuple[int, Vector | None]], filling: BackgroundVectors, padding: int) -> Vector:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from cems.core.agent_env import AGENT_VARIABLES
-
-Client = Literal["hook", "cli", "mcp"]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`agent` is the name of the agent the caller runs under ("" for none); `person` is true for a CLI outside any."""
+    """`client` is `cli`, `mcp`, `hook`, or empty for one that does not say; `agent` the name of the agent it runs under,
+    if any."""
 
-    client: str = "cli"
+    client: str = ""
     cwd: str = ""
     agent: str = ""
     session: str = ""
@@ -26,34 +24,34 @@ class Caller:
 
     @property
     def person(self) -> bool:
+        """Whether it is our own command line outside any agent."""
         return self.client == "cli" and not self.agent
 
 
+# More specific agents first: Copilot and Cursor also set Claude's variables for the hooks they borrow.
 _AGENT_BY_PREFIX = {
-    "CLAUDE": "claude-code",
+    "COPILOT": "copilot",
     "CURSOR": "cursor",
     "CODEX": "codex",
-    "COPILOT": "copilot",
     "GEMINI": "gemini",
     "GOOSE": "goose",
     "OPENCODE": "opencode",
     "PI_": "pi",
+    "CLAUDE": "claude-code",
 }
-# Copilot sets it too.
-_PROVES_NOTHING = {"CLAUDE_PROJECT_DIR"}
+# Copilot sets the first one too; a terminal inside Cursor sets the other for everything a person runs in it.
+_PROVES_NOTHING = {"CLAUDE_PROJECT_DIR", "CURSOR_TRACE_ID"}
 
 
 def caller_from(context: Mapping[str, str]) -> Caller:
     """The caller of a request whose `X-Cems-Context` header decoded to `context`."""
     variables = {name: context[name] for name in AGENT_VARIABLES if name in context}
-    agent = ""
-    # More specific agents first: Copilot and Cursor also set Claude's variables for the hooks they borrow.
-    for prefix in ("COPILOT", "CURSOR", "CODEX", "GEMINI", "GOOSE", "OPENCODE", "PI_", "CLAUDE"):
-        if any(name.startswith(prefix) and name not in _PROVES_NOTHING for name in variables):
-            agent = _AGENT_BY_PREFIX[prefix]
-            break
+    telling = [name for name in variables if name not in _PROVES_NOTHING]
+    agent = next(
+        (agent for prefix, agent in _AGENT_BY_PREFIX.items() if any(name.startswith(prefix) for name in telling)), ""
+    )
     return Caller(
-        client=context.get("client", "cli"),
+        client=context.get("client", ""),
         cwd=context.get("cwd", ""),
         agent=agent,
         session=context.get("session", "") or variables.get("CLAUDE_CODE_SESSION_ID", ""),

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cems.core.embedding import NO_MODEL
 
 if TYPE_CHECKING:
     from cems.core.service.operations import Operations
@@ -26,7 +31,7 @@ def _check(name: str, ok: bool, detail: str, fix: str = "") -> Check:
 
 
 async def _journal(operations: Operations) -> Check:
-    faults = await operations._write(operations.journal.verify)
+    faults = await operations.on_writer(operations.journal.verify)
     if faults:
         first = faults[0]
         detail = f"{len(faults)} entries do not fit; the first is {first.seq}: {first.problem}"
@@ -36,30 +41,43 @@ async def _journal(operations: Operations) -> Check:
 
 
 async def _records(operations: Operations) -> Check:
-    problem = operations.reader.execute("PRAGMA quick_check(1)").fetchone()[0]
-    return _check("records", problem == "ok", f"SQLite says {problem}", "restore journal.db from a backup")
+    problem = await asyncio.to_thread(_quick_check, operations.home.journal)
+    return _check(
+        "records", problem == "ok", f"SQLite says {problem}", f"restore {operations.home.journal} from a backup"
+    )
+
+
+def _quick_check(path: Path) -> str:
+    # On a connection of its own: it reads the whole file, and hooks go on being answered meanwhile.
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            return str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        except sqlite3.DatabaseError as error:
+            return str(error)
 
 
 def _embedding(operations: Operations) -> Check:
-    embedder = operations.embedder
-    if embedder is None:
-        return _check(
-            "embedding", False, operations.without, "run ./install.sh again, or `cems config unset embedding_model`"
-        )
-    return _check("embedding", True, f"{embedder.identity}, {embedder.dimension} dimensions")
+    embedder, settings = operations.embedder, operations.settings
+    if embedder is not None:
+        return _check("embedding", True, f"{embedder.identity}, {embedder.dimension} dimensions")
+    if settings is not None and settings.embedding_model == NO_MODEL:
+        return _check("embedding", True, "switched off by embedding_model = none: full text alone")
+    fix = "run ./install.sh again, or `cems config unset embedding_model`"
+    return _check("embedding", False, operations.without, fix)
 
 
 async def _store(operations: Operations) -> Check:
     indexer = operations.indexer
     if indexer is None:
-        return _check("store", False, operations.without or "the store is not open", "run `cems rebuild`")
+        if operations.embedder is None:
+            return _check("store", True, "not used without an embedding model; every memory is in the journal")
+        return _check("store", False, operations.without or "the store is not open", "run `cems daemon restart`")
     try:
         sound, bad = await indexer.store.faults()
     except Exception as error:  # noqa: BLE001 - LanceDB raises many kinds for damaged files
         return _check("store", False, f"the store cannot be read ({type(error).__name__})", "run `cems rebuild`")
     wanted = dict(operations.reader.execute("SELECT id, seq FROM records WHERE state != 'hidden'").fetchall())
     if indexer.busy:
-        await asyncio.sleep(0)
         return _check("store", True, f"{len(sound)} of {len(wanted)} memories; it is being filled")
     missing = sum(1 for memory, seq in wanted.items() if sound.get(memory) != seq)
     surplus = sum(1 for memory in sound if memory not in wanted)

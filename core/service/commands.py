@@ -6,19 +6,26 @@ model, which the skill of the same name tells it to pass on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cems.core.events import HookEvent
 from cems.core.memories import AmbiguousId, Author, NothingMatched, Refused, Statement, Unusable
 from cems.core.recall import lookup
-from cems.core.recall.render import MEMORY_TAG, SHORT_ID, block
+from cems.core.recall.engine import Within, admitted_trust
+from cems.core.recall.question import ask
+from cems.core.recall.render import MEMORY_TAG, SHORT_ID, Block, note, utf16_units
 from cems.core.scope import SHARED, USER, Scope, SessionScope, project_name
+from cems.core.service.shapes import is_related
 
 if TYPE_CHECKING:
     from cems.core.service.operations import Operations
 
 _RECALLED = 8
+_SHOWN_CHARS = 160
+_ID = re.compile(r"m_[0-9a-f]+|[0-9a-f]{4,24}", re.IGNORECASE)
+_CUT = "\n…"
 
 
 class TypedCommands:
@@ -28,30 +35,33 @@ class TypedCommands:
         self._operations = operations
 
     async def run(
-        self, name: str, text: str, event: HookEvent, scope: SessionScope, variables: Mapping[str, str]
+        self, name: str, text: str, event: HookEvent, scope: SessionScope, variables: Mapping[str, str], limit: int
     ) -> str:
-        """The note for `/name text`. Empty where the skill has to find out more first."""
+        """What the model is told of `/name text`, at most `limit` UTF-16 units. Empty where the skill has to find out
+        more first."""
         # Only the interactive program has a person in front of it; `claude -p "/share …"` may be a script's, or a model's.
         author = Author("person", event.agent, event.session, present=variables.get("CLAUDE_CODE_ENTRYPOINT") == "cli")
         try:
             match name:
                 case "remember":
-                    return await self._remember(text, scope, author)
+                    answer = await self._remember(text, scope, author)
                 case "recall":
-                    return await self._recall(text, scope, event)
+                    return await self._recall(text, scope, event, limit)
                 case "forget":
-                    return await self._forget(text, scope, author)
+                    answer = await self._forget(text, scope, author)
                 case "share":
-                    return await self._share(text, scope, author)
-            return await self._context(text, scope, event)
+                    answer = await self._share(text, scope, author)
+                case _:
+                    answer = await self._context(text, scope, event)
         except (Unusable, AmbiguousId, NothingMatched, Refused) as error:
-            return f"CEMS: {error}"
+            answer = f"CEMS: {error}"
+        return _note(answer, limit)
 
     async def _remember(self, text: str, scope: SessionScope, author: Author) -> str:
         if not text:
             return ""
         operations = self._operations
-        outcome = await operations._change(operations.memories.remember, Statement(text), scope, author)
+        outcome = await operations.change(operations.memories.remember, Statement(text), scope, author)
         if outcome.status == "refused":
             return f"CEMS did not store this: {outcome.reason}."
         cut = f" {outcome.redacted} secret or private part(s) were cut." if outcome.redacted else ""
@@ -60,34 +70,43 @@ class TypedCommands:
         where = f"project {project_name(scope.project)}" if scope.project else "every project"
         return f"CEMS stored this for {where} as {_short(outcome.id)}, trusted. Do not add it again; just confirm it in a line.{cut}"
 
-    async def _recall(self, text: str, scope: SessionScope, event: HookEvent) -> str:
-        from cems.core.recall.question import ask
-
+    async def _recall(self, text: str, scope: SessionScope, event: HookEvent, limit: int) -> str:
         question = ask(text)
         if question.empty:
             return ""
-        found = await self._operations._searcher.search(question, scope.readable, ("trusted", "candidate", "disputed"))
-        rows = [candidate.row for candidate in found.candidates[:_RECALLED]]
-        session = self._operations.hooks.sessions.get(event.session)
-        self._operations.hooks.sessions.give(session, [row["id"] for row in rows], "prompt")
-        return block(MEMORY_TAG, rows) if rows else "CEMS found no memory about that here."
+        hooks = self._operations.hooks
+        within = Within(scope.readable, admitted_trust(hooks.policy), for_prompt=True)
+        found = await self._operations.searcher.search(question, within)
+        block = Block(
+            MEMORY_TAG,
+            max_tokens=hooks.policy.token_budget / hooks.policy.token_safety,
+            max_units=limit,
+            count=hooks.count,
+        )
+        related = [candidate for candidate in found.candidates if is_related(candidate)]
+        given = [candidate.id for candidate in related[:_RECALLED] if block.add(candidate.row)]
+        hooks.sessions.give(hooks.sessions.get(event.session), given, "prompt")
+        return block.text or _note("CEMS found no memory about that here.", limit)
 
     async def _forget(self, text: str, scope: SessionScope, author: Author) -> str:
         if not text:
             return ""
         operations = self._operations
         memories = operations.memories
+        words = text.split()
         hidden: list[lookup.Row]
-        if _is_id(text):
-            hidden = await operations._change(memories.forget, text.split(), scope, author)
+        if all(word.lower().startswith("m_") and _ID.fullmatch(word) for word in words):
+            hidden = await operations.change(memories.forget, words, scope, author)
         else:
             try:
-                hidden = await operations._change(memories.forget_text, text, scope, author)
+                hidden = await operations.change(memories.forget_text, text, scope, author)
             except NothingMatched:
-                return (
-                    "CEMS has no memory with exactly this text and forgot nothing. Search for what is meant, show the "
-                    "person what you found with its id, and ask them to type /forget <id>."
-                )
+                if not all(map(_ID.fullmatch, words)):
+                    return (
+                        "CEMS has no memory with exactly this text and forgot nothing. Search for what is meant, show the "
+                        "person what you found with its id, and ask them to type /forget <id>."
+                    )
+                hidden = await operations.change(memories.forget, words, scope, author)
         names = ", ".join(_short(row["id"]) for row in hidden)
         return f"CEMS forgot {names}: hidden everywhere, and the same text will not be stored again until the person lifts it."
 
@@ -99,29 +118,37 @@ class TypedCommands:
         if target not in (USER, SHARED):
             return "CEMS shares a memory to user or to shared: /share ID user."
         operations = self._operations
-        done = await operations._change(operations.memories.widen, memory, Scope(target), scope, author)
+        done = await operations.change(operations.memories.widen, memory, Scope(target), scope, author)
         return f"CEMS moved {_short(done)} to the scope {target}."
 
     async def _context(self, text: str, scope: SessionScope, event: HookEvent) -> str:
         operations = self._operations
         word, _, memory = text.partition(" ")
         if word in ("useful", "noise") and memory:
-            row = await operations._write(operations.memories.find, memory.strip(), scope)
+            row = await operations.on_writer(operations.memories.find, memory.strip(), scope)
             operations.hooks.sessions.mark(row["id"], useful=word == "useful")
             return f"CEMS noted that {_short(row['id'])} was {'useful' if word == 'useful' else 'not needed'}."
         shown = operations.hooks.sessions.get(event.session).shown
         rows = lookup.rows_by_id(operations.reader, list(shown))
-        if not rows:
+        # What was forgotten, or has left this scope since it was given, is not shown again.
+        visible = [row for memory, row in rows.items() if row["state"] != "hidden" and row["scope"] in scope.readable]
+        if not visible:
             return "CEMS has given this session nothing so far."
         lines = [
-            f"{_short(row['id'])} ({shown[row['id']]}, {row['category']}): {row['content'][:160]}"
-            for row in rows.values()
+            f"{_short(row['id'])} ({shown[row['id']]}, {row['category']}): {row['content'][:_SHOWN_CHARS]}"
+            for row in visible
         ]
         return "CEMS has given this session:\n" + "\n".join(lines)
 
 
-def _is_id(text: str) -> bool:
-    return all(part.startswith("m_") and len(part) > 2 for part in text.split())
+def _note(answer: str, limit: int) -> str:
+    """The answer as a note of at most `limit` UTF-16 units: whole lines, as many as fit."""
+    made = note(answer)
+    lines = answer.split("\n")
+    while utf16_units(made) > limit and len(lines) > 1:
+        lines.pop()
+        made = note("\n".join(lines) + _CUT)
+    return made if utf16_units(made) <= limit else ""
 
 
 def _short(memory: Any) -> str:

@@ -6,89 +6,123 @@ Light: it answers before pydantic and LanceDB are imported, from the words in SQ
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
 import re
 import sqlite3
+import time
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 from cems import __version__
+from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.events import HookAgent, HookEvent
 from cems.core.paths import Home
 from cems.core.policy import RecallPolicy, read_snapshot
 from cems.core.recall.candidate import Explanation
-from cems.core.recall.engine import KeywordSearcher, Searcher, recall
+from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, recall
 from cems.core.recall.profile import profile
-from cems.core.recall.render import escape
-from cems.core.scope import SessionScope, session_scope
+from cems.core.recall.render import Count, note, utf16_units
+from cems.core.scope import SessionScope, project_scope, session_scope
+from cems.core.service.adapters import load_agents, recognised, registered_agents
+from cems.core.service.hook_failures import hook_failures
 from cems.core.service.sessions import Session, Sessions
 
 logger = logging.getLogger("cems.hooks")
 
 STARTING = "the daemon is still starting: words only"
-_COMMAND = re.compile(r"\s*/(?:cems:)?(remember|recall|forget|share|context)\b[ \t]*(.*)\Z", re.DOTALL)
+_COMMAND = re.compile(r"\s*/(?:cems:)?(remember|recall|forget|share|context)(?:\s+|:\s*|\Z)(.*)\Z", re.DOTALL)
 _SLASH_COMMAND = re.compile(r"\s*/[\w:.-]+(\s|$)")
-_BARE_ASSENT = re.compile(
-    r"\s*(yes|yep|yeah|y|ok|okay|sure|go|go ahead|do it|do that|please do|continue|proceed|sounds good|yes please)[\s.!]*",
-    re.IGNORECASE,
+_ASSENT = (
+    "yes|yep|yeah|yup|y|ok|okay|sure|go|go ahead|go for it|do it|do that|do so|please|please do|continue|proceed|sounds good|"
+    "looks good|lgtm|perfect|great|let['’]?s go|let['’]?s do it|let['’]?s do that|agreed|approved|right|correct|the (?:first|second) one|[1-9]"
 )
+_BARE_ASSENT = re.compile(rf"\s*(?:(?:{_ASSENT})\b[\s.,!]*){{1,4}}", re.IGNORECASE)
 _FRESH_CONTEXT = ("compact", "clear")
 _COMMAND_SECONDS = 0.7
+_VECTOR_SECONDS = 0.5
 _LAST_MESSAGE = 600
+_DAY = 86_400.0
 
 
 class Commands(Protocol):
     """What the person typed to CEMS itself (`/remember …`): done in the second stage, where memory can be changed."""
 
     async def run(
-        self, name: str, text: str, event: HookEvent, scope: SessionScope, variables: Mapping[str, str]
-    ) -> str: ...
+        self, name: str, text: str, event: HookEvent, scope: SessionScope, variables: Mapping[str, str], limit: int
+    ) -> str:
+        """The answer for the model, ready to stand in its context, of at most `limit` UTF-16 units; empty for none."""
+
+
+class CommandsUnavailable(Exception):
+    """The second stage did not come up; the message is a sentence for the person."""
 
 
 class HookService:
-    """Answers hooks; `upgrade` gives it vectors, `connect` the records, `accept` the commands."""
+    """Answers hooks; `upgrade` gives it vectors, `connect` the records, `accept` the commands. One event loop's, but
+    these three and `give_up` may be called from any thread."""
 
     def __init__(self, home: Home, agents: Mapping[str, HookAgent], policy: RecallPolicy, sessions: Sessions) -> None:
         self.home = home
         self.sessions = sessions
         self.policy = policy
+        self.count: Count | None = None
+        self._trouble = ""
         self._agents = dict(agents)
         self._connection: sqlite3.Connection | None = None
         self._searcher: Searcher | None = None
-        self._commands: asyncio.Future[Commands] | None = None
-        self._waiting_commands: Commands | None = None
+        self._commands: Commands | None = None
+        self._no_commands = ""
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._running: set[asyncio.Task[str]] = set()
+        self._told_failures = time.time() - _DAY
 
     def connect(self, connection: sqlite3.Connection, reason: str = STARTING) -> None:
         """Answer from these records, by words, from now on."""
         self._connection = connection
         self._searcher = KeywordSearcher(connection, reason)
 
-    def upgrade(self, searcher: Searcher) -> None:
-        """Answer with this searcher from now on."""
+    def upgrade(self, searcher: Searcher, trouble: str = "") -> None:
+        """Answer with this searcher from now on. `trouble`: what each new session is told does not work."""
+        if self._connection is not None and not isinstance(searcher, KeywordSearcher):
+            searcher = Patient(searcher, self._connection, _VECTOR_SECONDS)
         self._searcher = searcher
+        self._trouble = trouble
 
-    def accept(self, commands: Commands, agents: Mapping[str, HookAgent], policy: RecallPolicy) -> None:
-        """The second stage is there: commands can be carried out, and the settings are read in full."""
-        self._waiting_commands = commands
+    def accept(
+        self, commands: Commands, agents: Mapping[str, HookAgent], policy: RecallPolicy, count: Count | None = None
+    ) -> None:
+        """The second stage is there: commands are carried out, settings are read in full, tokens are counted."""
         self._agents = dict(agents)
         self.policy = policy
-        if self._commands is not None and not self._commands.done():
-            self._commands.set_result(commands)
+        self.count = count
+        self._commands = commands
+        self._wake()
+
+    def give_up(self, reason: str) -> None:
+        """The second stage will not come: commands are answered with the reason."""
+        self._no_commands = reason
+        self._trouble = reason
+        self._wake()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something a person typed is still being carried out."""
+        return bool(self._running)
 
     async def answer(self, script: str, context: Mapping[str, str], raw: bytes) -> bytes:
         """The bytes for the hook's standard output; empty when there is nothing to say or nobody we know asked."""
         try:
-            payload: Any = json.loads(raw.decode("utf-8", "replace"))
-        except ValueError:
+            payload: Any = json.loads(raw.decode("utf-8-sig", "replace"))
+        except (ValueError, RecursionError):
             return b""
         if not isinstance(payload, dict):
             return b""
-        agent = next((each for each in self._agents.values() if each.recognises(context, payload)), None)
-        event = agent.parse(script, payload) if agent else None
-        if agent is None or event is None:
+        known = recognised(self._agents, script, context, payload)
+        if known is None:
             return b""
+        agent, event = known[0], _storable(known[1])
         text = await self._text(event, context, agent.context_limit(event))
         return agent.render(event, text) if text else b""
 
@@ -97,14 +131,16 @@ class HookService:
         if self._searcher is None:
             return Explanation("skipped", "there are no memories yet")
         shown = set(self.sessions.get(session).shown) if session else set()
-        return await recall(prompt, scope, self._searcher, self.policy, already_shown=shown, max_units=max_units)
+        return await recall(
+            prompt, scope, self._searcher, self.policy, already_shown=shown, max_units=max_units, count=self.count
+        )
 
     def close(self) -> None:
         self.sessions.close()
 
     async def _text(self, event: HookEvent, context: Mapping[str, str], limit: int) -> str:
         session = self.sessions.get(event.session)
-        scope = session_scope(event.cwd or context.get("cwd", ""))
+        scope = _scope_of(event, context)
         self.sessions.touch(session, agent=event.agent, scope=scope.project or "", ended=event.kind == "session_end")
         match event.kind:
             case "session_start":
@@ -118,31 +154,47 @@ class HookService:
     def _start(self, event: HookEvent, session: Session, scope: SessionScope, limit: int) -> str:
         if event.source in _FRESH_CONTEXT:
             self.sessions.take_back(session)
+        # A resumed or compacted session was told before; its profile must be the same text.
+        health = self._health() if event.source in ("", "startup", "clear") else ""
         if self._connection is None:
-            return ""
-        text, ids = profile(self._connection, scope, self.policy, max_units=limit)
+            return health
+        room = limit - utf16_units(health) - 1
+        text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count)
         self.sessions.give(session, ids, "profile")
-        return text
+        return "\n".join(part for part in (text, health) if part)
+
+    def _health(self) -> str:
+        """What does not work, in a line, for the model to pass on; each failed hook is told of once."""
+        since, self._told_failures = self._told_failures, time.time()
+        failed = len(hook_failures(self.home, self._told_failures - since))
+        told = [f"It gave no answer to {failed} of the last day's hooks."] if failed else []
+        if self._trouble:
+            told.append(f"{self._trouble.rstrip('.')}.")
+        if not told:
+            return ""
+        return note(
+            f"CEMS does not work as it should. {' '.join(told)} Tell the person that `cems doctor` says what to do."
+        )
 
     async def _prompt(
         self, event: HookEvent, session: Session, scope: SessionScope, context: Mapping[str, str], limit: int
     ) -> str:
         if event.machine_turn:
             return ""
-        if command := _COMMAND.match(event.prompt):
-            return await self._command(command[1], command[2].strip(), event, scope, context)
-        if _SLASH_COMMAND.match(event.prompt) or self._searcher is None:
-            return ""
         if event.turn and event.turn == session.last_turn:
             # Another agent's program runs the same hook again for this turn: once is enough.
             return ""
-        prompt = event.prompt
-        if _BARE_ASSENT.fullmatch(prompt) and session.last_message:
-            prompt = session.last_message
-        explanation = await recall(
-            prompt, scope, self._searcher, self.policy, already_shown=session.shown, max_units=limit
-        )
         session.last_turn = event.turn
+        if command := _COMMAND.match(event.prompt):
+            return await self._command(command[1], command[2].strip(), event, scope, context, limit)
+        prompt = event.prompt
+        if _BARE_ASSENT.fullmatch(prompt):
+            prompt = session.last_message
+        if not prompt.strip() or _SLASH_COMMAND.match(prompt) or self._searcher is None:
+            return ""
+        explanation = await recall(
+            prompt, scope, self._searcher, self.policy, already_shown=session.shown, max_units=limit, count=self.count
+        )
         if explanation.block:
             self.sessions.give(session, [candidate.id for candidate in explanation.injected], "prompt")
         logger.info(
@@ -153,48 +205,70 @@ class HookService:
         return explanation.block
 
     async def _command(
-        self, name: str, text: str, event: HookEvent, scope: SessionScope, context: Mapping[str, str]
+        self, name: str, text: str, event: HookEvent, scope: SessionScope, context: Mapping[str, str], limit: int
     ) -> str:
-        if self._waiting_commands is None and self._commands is None:
-            self._commands = asyncio.get_running_loop().create_future()
-        work = asyncio.ensure_future(self._run_command(name, text, event, scope, context))
+        work = asyncio.create_task(self._run_command(name, text, event, scope, context, limit))
+        # The loop itself holds tasks weakly, and the hook leaves at its deadline: what was typed is carried out all the same.
+        self._running.add(work)
+        work.add_done_callback(self._running.discard)
         try:
-            # The hook leaves at its deadline; what was typed is carried out all the same.
-            answer = await asyncio.wait_for(asyncio.shield(work), _COMMAND_SECONDS)
+            return await asyncio.wait_for(asyncio.shield(work), _COMMAND_SECONDS)
         except TimeoutError:
-            answer = "CEMS has taken this and carries it out as soon as its daemon has started; do not do it again."
-        return f"<cems-note>{escape(answer)}</cems-note>" if not answer.startswith("<cems-") else answer
+            return note("CEMS has taken this and carries it out as soon as its daemon has started; do not do it again.")
 
     async def _run_command(
-        self, name: str, text: str, event: HookEvent, scope: SessionScope, context: Mapping[str, str]
+        self, name: str, text: str, event: HookEvent, scope: SessionScope, context: Mapping[str, str], limit: int
     ) -> str:
-        commands = self._waiting_commands
-        if commands is None and self._commands is not None:
-            commands = await self._commands
-        return await commands.run(name, text, event, scope, context) if commands else ""
-
-
-def load_agents(targets: Mapping[str, str]) -> dict[str, HookAgent]:
-    """Adapters by name from their `module:attribute`; one that does not import is left out and logged."""
-    agents: dict[str, HookAgent] = {}
-    for name, target in targets.items():
-        module, _, attribute = target.partition(":")
         try:
-            agents[name] = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            logger.error("the adapter %s does not load (%s)", name, type(error).__name__)
-    return agents
+            commands = await self._when_ready()
+            return await commands.run(name, text, event, scope, context, limit)
+        except CommandsUnavailable as error:
+            return note(f"CEMS did not do this: {error}")
+        except Exception as error:  # noqa: BLE001 - a person must hear that what they typed was not done
+            logger.error("/%s failed (%s)", name, type(error).__name__)
+            return note(
+                f"CEMS could not do this ({type(error).__name__}); `cems doctor` says what to do. Tell the person."
+            )
+
+    async def _when_ready(self) -> Commands:
+        if self._commands is None and not self._no_commands:
+            ready = asyncio.Event()
+            self._waiting.append((asyncio.get_running_loop(), ready))
+            # It may have come in between, from the other thread.
+            if self._commands is None and not self._no_commands:
+                await ready.wait()
+        if self._commands is None:
+            raise CommandsUnavailable(self._no_commands)
+        return self._commands
+
+    def _wake(self) -> None:
+        while self._waiting:
+            loop, ready = self._waiting.pop()
+            loop.call_soon_threadsafe(ready.set)
 
 
-def registered_agents() -> dict[str, str]:
-    """Adapters that installed packages register (`cems.agents`), as `module:attribute` by name. Slow: 60 ms."""
-    from importlib.metadata import entry_points
+def _scope_of(event: HookEvent, context: Mapping[str, str]) -> SessionScope:
+    """The session's scope. A folder that only its path identifies belongs to the project folder the agent names above it:
+    a model that changes into a subfolder does not leave the project."""
+    cwd = event.cwd or context.get("cwd", "")
+    scope = session_scope(cwd)
+    if scope.project and scope.project.startswith(project_scope("path:")):
+        for name in AGENT_VARIABLES:
+            root = context.get(name, "").rstrip("/") if name.endswith("_PROJECT_DIR") else ""
+            if root and f"{cwd}/".startswith(f"{root}/") and (named := session_scope(root)).project:
+                return named
+    return scope
 
-    return {entry.name: entry.value for entry in entry_points(group="cems.agents")} or dict(_BUILT_IN)
 
-
-# A checkout on the path without being installed has no entry points.
-_BUILT_IN = {"claude-code": "cems.adapters.claude_code.agent:AGENT"}
+def _storable(event: HookEvent) -> HookEvent:
+    """The event without half characters, which JSON can carry and neither SQLite nor a model's API takes."""
+    texts = {each.name: getattr(event, each.name) for each in fields(event)}
+    whole: dict[str, Any] = {
+        name: text.encode("utf-8", "replace").decode("utf-8")
+        for name, text in texts.items()
+        if isinstance(text, str) and not text.isascii()
+    }
+    return replace(event, **whole) if whole else event
 
 
 def open_stage_one(home: Home) -> HookService:
@@ -228,7 +302,7 @@ def _records(home: Home) -> sqlite3.Connection | None:
         return None
     try:
         connection = sqlite3.connect(
-            f"file:{home.journal}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+            f"{home.journal.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
         )
         if records_are_current(connection):
             return connection

@@ -6,29 +6,28 @@ Changes run on the writer's one thread; reads run at once on a connection of the
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cems import __version__
 from cems.core.fold import Operation
 from cems.core.journal import Journal
-from cems.core.memories import AmbiguousId, Author, Memories, NothingMatched, Refused, Statement, Unusable
-from cems.core.memory import category_name, format_time
+from cems.core.memories import AmbiguousId, Memories, NothingMatched, Refused, Unusable
 from cems.core.paths import Home
 from cems.core.recall import lookup
-from cems.core.recall.candidate import Candidate
-from cems.core.recall.engine import KeywordSearcher, Searcher, is_valid
-from cems.core.recall.question import ask
-from cems.core.scope import SHARED, USER, Scope, SessionScope, project_name, session_scope
+from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, Within
+from cems.core.recall.lexical import Weights
+from cems.core.recall.profile import profile
+from cems.core.recall.question import Question, ask
+from cems.core.scope import SHARED, USER, Scope
 from cems.core.service.caller import Caller
 from cems.core.service.checks import run_checks
-from cems.core.service.hooks import HookService
+from cems.core.service.hooks import STARTING, HookService
+from cems.core.service.request import MAX_LIMIT, Request
+from cems.core.service.shapes import event_json, is_related, memory_json, outcome_json, without_content
+from cems.core.service.status import status_json
 
 if TYPE_CHECKING:
     from cems.core.config import Settings
@@ -37,8 +36,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_AT_ONCE = 256
-_MAX_LIMIT = 500
-_RELATED_COSINE = 0.2
+_MOST_ITEMS = 1_000
+_SEARCH_SECONDS = 10.0
+_MOST_SECONDS = 600.0
 _SEARCHED_TRUST = ("trusted", "candidate", "disputed")
 
 
@@ -56,7 +56,6 @@ _FAILURES: tuple[tuple[type[Exception], str, int], ...] = (
     (AmbiguousId, "ambiguous", 2),
     (NothingMatched, "not_found", 3),
     (Refused, "refused", 4),
-    (sqlite3.OperationalError, "storage", 1),
 )
 
 
@@ -78,20 +77,21 @@ class Operations:
         self.journal = journal
         self.reader = reader
         self.hooks = hooks
+        self.searcher: Searcher = KeywordSearcher(reader, STARTING)
         self.indexer: Indexer | None = None
         self.embedder: Embedder | None = None
-        self.without = "the daemon is still starting: words only"
+        self.without = STARTING
         self.settings: Settings | None = None
-        self._searcher: Searcher = KeywordSearcher(reader, self.without)
+        self.began = time.monotonic()
         self._writer = writer
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
-        self._began = time.monotonic()
 
     def equip(
         self, searcher: Searcher, indexer: Indexer | None, embedder: Embedder | None, without: str, settings: Settings
     ) -> None:
         """Vectors are there, or it is known why not (`without`)."""
-        self._searcher, self.indexer, self.embedder = searcher, indexer, embedder
+        self.searcher = searcher if indexer is None else Patient(searcher, self.reader, _SEARCH_SECONDS)
+        self.indexer, self.embedder = indexer, embedder
         self.without, self.settings = without, settings
 
     async def run(self, name: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
@@ -102,93 +102,87 @@ class Operations:
         try:
             answer: dict[str, Any] = await operation(self, Request(body, caller))
             return answer
-        except KeyError as error:
-            raise OperationFailed("usage", f"{error.args[0]} is missing", 2) from None
         except tuple(kind for kind, _, _ in _FAILURES) as error:
             code, status = next((code, status) for kind, code, status in _FAILURES if isinstance(error, kind))
             raise OperationFailed(code, str(error), status) from error
+        except sqlite3.Error as error:
+            # SQLite's own words hold no text of a memory; a full disk and a damaged file are told apart by them.
+            raise OperationFailed(
+                "storage", f"the journal cannot be used: {error}; `cems doctor` says more", 1
+            ) from error
+
+    async def change(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run a change on the writer's thread and have the store follow it."""
+        result = await self.on_writer(function, *arguments)
+        if self.indexer is not None:
+            self.indexer.wake()
+        return result
+
+    async def on_writer(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run something on the writer's thread, whose connection sees every change before it."""
+        async with self._room:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, function, *arguments)
 
     # -- change --------------------------------------------------------------------------------------------------
 
     async def add(self, request: Request) -> dict[str, Any]:
         statement = request.statement(request.body)
-        outcome = await self._change(self.memories.remember, statement, request.scope, request.author)
-        return {"id": outcome.id, "status": outcome.status, "reason": outcome.reason, "redacted": outcome.redacted,
-                "scope": outcome.memory.scope if outcome.memory else None,
-                "category": outcome.memory.category if outcome.memory else None}  # fmt: skip
+        outcome = await self.change(self.memories.remember, statement, request.scope, request.author)
+        memory = outcome.memory
+        return outcome_json(outcome) | {
+            "scope": memory.scope if memory else None,
+            "category": memory.category if memory else None,
+        }
 
     async def add_many(self, request: Request) -> dict[str, Any]:
-        items = request.body["items"]
-        if not isinstance(items, list):
-            raise Unusable("items must be a list")
-        statements = [request.statement(item) for item in items]
+        """Each item by itself: one that cannot be used or is refused keeps none of the others out."""
+        items = request.body.get("items")
+        if not isinstance(items, list) or len(items) > _MOST_ITEMS:
+            raise Unusable(f"items must be a list of at most {_MOST_ITEMS:,} objects")
 
-        def all_of_them() -> list[dict[str, Any]]:
-            results = []
-            for number, statement in enumerate(statements):
-                try:
-                    outcome = self.memories.remember(statement, request.scope, request.author)
-                    results.append({"id": outcome.id, "status": outcome.status, "reason": outcome.reason,
-                                    "redacted": outcome.redacted})  # fmt: skip
-                except Unusable as error:
-                    results.append(
-                        {"id": None, "status": "unusable", "reason": str(error), "redacted": 0, "item": number}
-                    )
-            return results
+        def remember(item: Any) -> dict[str, Any]:
+            try:
+                return outcome_json(self.memories.remember(request.statement(item), request.scope, request.author))
+            except (Unusable, Refused) as error:
+                status = "refused" if isinstance(error, Refused) else "unusable"
+                return {"id": None, "status": status, "reason": str(error), "redacted": 0}
 
-        return {"results": await self._change(all_of_them)}
+        return {"results": await self.change(lambda: [remember(item) for item in items])}
 
     async def edit(self, request: Request) -> dict[str, Any]:
-        names = ("content", "category", "title", "tags", "kind", "valid_from", "valid_to")
-        changes = {name: request.body.get(name) for name in names}
-        outcome, old = await self._change(
-            self.memories.correct,
-            request.text("id"),
-            changes,
-            request.scope,
-            request.author,
-            request.text("reason", ""),
-        )
-        return {"id": outcome.id, "replaced": old, "status": outcome.status, "reason": outcome.reason,
-                "redacted": outcome.redacted}  # fmt: skip
+        arguments = (request.text("id"), request.changes(), request.scope, request.author, request.text("reason", ""))
+        outcome, old = await self.change(self.memories.correct, *arguments)
+        return outcome_json(outcome) | {"replaced": old}
 
     async def forget(self, request: Request) -> dict[str, Any]:
-        reason = request.text("reason", "")
-        if request.body.get("text"):
-            hidden = await self._change(
-                self.memories.forget_text, request.text("text"), request.scope, request.author, reason
-            )
+        author, reason = request.author, request.text("reason", "")
+        if text := request.text("text", ""):
+            hidden = await self.change(self.memories.forget_text, text, request.scope, author, reason)
         else:
-            ids = request.body.get("ids") or [request.text("id")]
-            hidden = await self._change(
-                self.memories.forget, list(map(str, ids)), request.scope, request.author, reason
-            )
+            ids = request.texts("ids") or [request.text("id")]
+            hidden = await self.change(self.memories.forget, ids, request.scope, author, reason)
         values = {(row["scope"], row["content"]) for row in hidden}
         return {"hidden": [memory_json(row) for row in hidden], "tombstones": len(values)}
 
     async def lift(self, request: Request) -> dict[str, Any]:
-        lifted = await self._change(
-            self.memories.lift, request.text("text"), request.scope, request.author, request.text("reason", "")
-        )
-        return {"lifted": lifted}
+        arguments = (request.text("text"), request.scope, request.author, request.text("reason", ""))
+        return {"lifted": await self.change(self.memories.lift, *arguments)}
 
     async def pin(self, request: Request) -> dict[str, Any]:
-        pinned = bool(request.body.get("pinned", True))
-        memory = await self._change(self.memories.pin, request.text("id"), pinned, request.scope, request.author)
+        pinned = request.flag("pinned", True)
+        memory = await self.change(self.memories.pin, request.text("id"), pinned, request.scope, request.author)
         return {"id": memory, "pinned": pinned}
 
     async def share(self, request: Request) -> dict[str, Any]:
         target = request.text("to", USER)
         if target not in (USER, SHARED):
             raise Unusable("a memory is shared to user or to shared")
-        memory = await self._change(
-            self.memories.widen, request.text("id"), Scope(target), request.scope, request.author
-        )
-        return {"id": memory, "scope": target}
+        arguments = (request.text("id"), Scope(target), request.scope, request.author)
+        return {"id": await self.change(self.memories.widen, *arguments), "scope": target}
 
     async def mark(self, request: Request) -> dict[str, Any]:
-        row = await self._write(self.memories.find, request.text("id"), request.scope)
-        useful = bool(request.body.get("useful", True))
+        row = await self.on_writer(self.memories.find, request.text("id"), request.scope)
+        useful = request.flag("useful", True)
         self.hooks.sessions.mark(row["id"], useful=useful)
         return {"id": row["id"], "useful": useful}
 
@@ -197,19 +191,16 @@ class Operations:
     async def search(self, request: Request) -> dict[str, Any]:
         limit = request.limit(10)
         question = ask(request.text("query"))
-        scopes = request.scopes()
-        total = lookup.live_count(self.reader, scopes)
+        within = Within(request.scopes(), _SEARCHED_TRUST, request.categories())
         if question.empty:
             raise Unusable("there is nothing to search for in that query")
-        found = await self._searcher.search(question, scopes, _SEARCHED_TRUST)
-        rows = [(candidate.row, candidate.score) for candidate in found.candidates if _is_related(candidate)]
-        if request.body.get("include_closed"):
-            rows += self._closed(question.terms, scopes)
-        if request.body.get("category"):
-            category = category_name(request.text("category"))
-            rows = [(row, score) for row, score in rows if row["category"] == category]
+        found = await self.searcher.search(question, within)
+        rows = [(candidate.row, candidate.score) for candidate in found.candidates if is_related(candidate)]
+        if request.flag("include_closed", False):
+            rows = sorted((*rows, *self._closed(question, within)), key=lambda pair: -pair[1])
+        total = lookup.live_count(self.reader, within.scopes)
         return {
-            "memories": [memory_json(row, score) for row, score in rows[:limit]],
+            "memories": [self._memory(row, score) for row, score in rows[:limit]],
             "coverage": {"considered": total, "total": total},
             "next": None,
             "mode": found.mode,
@@ -217,17 +208,15 @@ class Operations:
         }
 
     async def list_memories(self, request: Request) -> dict[str, Any]:
-        limit, offset = request.limit(50), int(request.body.get("cursor") or 0)
+        limit, offset = request.limit(50), request.offset()
         scopes = request.scopes()
-        states = ("live", "closed", "archived") if request.body.get("include_closed") else ("live",)
-        category = request.body.get("category")
+        states = ("live", "closed", "archived") if request.flag("include_closed", False) else ("live",)
         rows = lookup.listed_rows(
-            self.reader, scopes, states=states, categories=(category_name(str(category)),) if category else (),
-            limit=limit + 1, offset=offset,
-        )  # fmt: skip
+            self.reader, scopes, states=states, categories=request.categories(), limit=limit + 1, offset=offset
+        )
         counts = lookup.count_by_state(self.reader, scopes)
         return {
-            "memories": [memory_json(row) for row in rows[:limit]],
+            "memories": [self._memory(row) for row in rows[:limit]],
             "coverage": {"considered": min(limit, len(rows)), "total": sum(counts.get(state, 0) for state in states)},
             "next": str(offset + limit) if len(rows) > limit else None,
         }
@@ -237,17 +226,12 @@ class Operations:
             row = self.memories.find(request.text("id"), request.scope)
             return row, self.memories.history(row["id"])
 
-        row, operations = await self._write(find)
-        memory = memory_json(row)
+        row, operations = await self.on_writer(find)
+        memory = self._memory(row)
         if row["state"] == "hidden":
-            memory |= {"content": "", "title": "", "tags": []}
-            memory["source"] = {**memory["source"], "quote": ""}
-        history = [
-            {"op": each.kind, "at": format_time(each.at), "actor": each.actor, "agent": each.agent,
-             "reason": str(each.body.get("reason", ""))}
-            for each in operations
-        ]  # fmt: skip
-        return {"memory": memory | {"state": row["state"], "closed_by": row["closed_by"]}, "history": history}
+            memory = without_content(memory)
+        memory |= {"state": row["state"], "closed_by": row["closed_by"]}
+        return {"memory": memory, "history": [event_json(each) for each in operations]}
 
     async def why(self, request: Request) -> dict[str, Any]:
         prompt = request.text("prompt")
@@ -255,181 +239,48 @@ class Operations:
         return explanation.as_json()
 
     async def profile(self, request: Request) -> dict[str, Any]:
-        from cems.core.recall.profile import profile
-
-        text, ids = profile(self.reader, request.scope, self.hooks.policy, max_units=9_500)
+        hooks = self.hooks
+        text, ids = profile(self.reader, request.scope, hooks.policy, max_units=9_500, count=hooks.count)
         return {"block": text, "ids": ids}
 
     async def session(self, request: Request) -> dict[str, Any]:
+        """What a session was given, as far as it is still there and in the caller's scopes."""
         shown = self.hooks.sessions.get(request.text("session")).shown
-        rows = lookup.rows_by_id(self.reader, list(shown))
-        return {"given": [memory_json(row) | {"how": shown[row["id"]]} for row in rows.values()]}
+        rows = lookup.rows_by_id(self.reader, list(shown)).values()
+        seen = [row for row in rows if row["scope"] in request.scope.readable and row["state"] != "hidden"]
+        return {"given": [self._memory(row) | {"how": shown[row["id"]]} for row in seen]}
 
     async def status(self, request: Request) -> dict[str, Any]:
-        counts = lookup.count_by_state(self.reader)
-        here = lookup.count_by_state(self.reader, request.scope.readable)
-        candidates = self.reader.execute(
-            "SELECT COUNT(*) FROM records WHERE state='live' AND trust='candidate'"
-        ).fetchone()
-        ready = self.settings is not None
-        return {
-            "daemon": {
-                "pid": os.getpid(), "version": __version__, "state": "ready" if ready else "keyword",
-                "uptime_s": round(time.monotonic() - self._began, 1), "rss_mib": _rss_mib(),
-            },
-            "memories": {
-                "live": counts.get("live", 0), "closed": counts.get("closed", 0), "hidden": counts.get("hidden", 0),
-                "archived": counts.get("archived", 0), "total": sum(counts.values()), "here": here.get("live", 0),
-                "pending_index": self.indexer.waiting if self.indexer else 0,
-            },
-            "embedding": {
-                "model": self.embedder.identity if self.embedder else "none",
-                "state": "ready" if self.embedder and self.indexer else "unavailable" if self.settings else "loading",
-                "reason": self.without,
-            },
-            "review": candidates[0],
-            "hook_failures": hook_failures(self.home.hook_failures),
-            "sessions": self.hooks.sessions.alive(),
-            "scope": {"project": project_name(request.scope.project) if request.scope.project else None,
-                      "readable": list(request.scope.readable)},
-            "home": str(self.home.root),
-        }  # fmt: skip
+        return status_json(self, request)
 
-    async def check(self, request: Request) -> dict[str, Any]:
+    async def check(self, _request: Request) -> dict[str, Any]:
         return {"checks": await run_checks(self)}
 
     async def settle(self, request: Request) -> dict[str, Any]:
         """Wait until everything written can be found by meaning too."""
-        return {"settled": self.indexer is None or await self.indexer.settled(float(request.body.get("seconds", 30)))}
+        seconds = request.seconds("seconds", 30.0, _MOST_SECONDS)
+        return {"settled": self.indexer is None or await self.indexer.settled(seconds)}
 
-    async def rebuild(self, request: Request) -> dict[str, Any]:
+    async def rebuild(self, _request: Request) -> dict[str, Any]:
         began = time.monotonic()
         if self.indexer is None:
             raise OperationFailed("no_store", f"there is no store to rebuild: {self.without}", 1)
         count = await self.indexer.rebuild()
         return {"memories": count, "seconds": round(time.monotonic() - began, 2)}
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    def _memory(self, row: lookup.Row, score: float | None = None) -> dict[str, Any]:
+        stored = self.embedder is not None and self.indexer is not None and row["seq"] <= self.indexer.applied
+        return memory_json(row, score, self.embedder.identity if stored and self.embedder else "")
 
-    async def _change(self, function: Callable[..., T], *arguments: Any) -> T:
-        result = await self._write(function, *arguments)
-        if self.indexer is not None:
-            self.indexer.wake()
-        return result
-
-    async def _write(self, function: Callable[..., T], *arguments: Any) -> T:
-        async with self._room:
-            return await asyncio.get_running_loop().run_in_executor(self._writer, function, *arguments)
-
-    def _closed(self, terms: tuple[str, ...], scopes: tuple[Scope, ...]) -> list[tuple[lookup.Row, float]]:
-        rows = lookup.listed_rows(self.reader, scopes, states=("closed", "archived"), limit=_MAX_LIMIT)
-        wanted = set(terms)
-        scored = [(row, len(wanted & set(row["terms"].split())) / max(1, len(wanted))) for row in rows]
-        return sorted(((row, score) for row, score in scored if score > 0), key=lambda pair: -pair[1])
-
-
-class Request:
-    """One call: its body, who makes it, and what that lets it see and do."""
-
-    def __init__(self, body: Mapping[str, Any], caller: Caller) -> None:
-        self.body = body
-        self.caller = caller
-        self.scope: SessionScope = session_scope(caller.cwd, caller.roots if caller.client == "mcp" else ())
-
-    @property
-    def author(self) -> Author:
-        caller = self.caller
-        if caller.person:
-            return Author("person", session=caller.session, present=caller.tty)
-        return Author("agent", agent=caller.agent or "mcp", session=caller.session)
-
-    def text(self, name: str, default: str | None = None) -> str:
-        """A text argument. Raises Unusable for another type, KeyError where a needed one is missing."""
-        value = self.body[name] if default is None else self.body.get(name)
-        if value is None and default is not None:
-            return default
-        if not isinstance(value, str):
-            raise Unusable(f"{name} must be text")
-        return value
-
-    def limit(self, default: int) -> int:
-        value = self.body.get("limit")
-        if value is None:
-            return default
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_LIMIT:
-            raise Unusable(f"limit must be a number from 1 to {_MAX_LIMIT}")
-        return value
-
-    def scopes(self) -> tuple[Scope, ...]:
-        """The scopes to read: the session's, or the one of them that was named."""
-        named = self.body.get("scope")
-        readable = self.scope.readable
-        if not named:
-            return readable
-        wanted = (self.scope.project or "project:none") if named == "project" else str(named)
-        chosen = tuple(scope for scope in readable if scope == wanted)
-        if not chosen:
-            raise Refused(f"the scope {named!r} is not this session's; its own are {', '.join(readable)}")
-        return chosen
-
-    def statement(self, item: Any) -> Statement:
-        """A statement from a JSON object. Raises Unusable for wrong types."""
-        if not isinstance(item, dict):
-            raise Unusable("an item must be an object")
-        content = item.get("content")
-        if not isinstance(content, str):
-            raise Unusable("content must be text")
-        tags = item.get("tags") or []
-        if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
-            raise Unusable("tags must be a list of texts")
-        confidence = item.get("confidence")
-        if confidence is not None and not isinstance(confidence, (int, float)):
-            raise Unusable("confidence must be a number from 0 to 1")
-        texts = ("category", "title", "kind", "scope", "valid_from", "valid_to", "recorded_at", "quote")
-        given = {name: item[name] for name in texts if item.get(name) is not None}
-        if wrong := next((name for name, value in given.items() if not isinstance(value, str)), None):
-            raise Unusable(f"{wrong} must be text")
-        if not self.caller.person:
-            # What a model says of its own sureness or of when it learned something is no evidence.
-            given.pop("recorded_at", None)
-        return Statement(content, tags=tuple(tags), confidence=confidence, pinned=bool(item.get("pin")), **given)
-
-
-def memory_json(row: Mapping[str, Any], score: float | None = None) -> dict[str, Any]:
-    """A memory as every interface shows it."""
-    names = ("id", "content", "title", "category", "kind", "tags", "scope", "trust", "valid_from", "valid_to", "recorded_at",
-             "expired_at", "archived_at", "confidence", "pinned", "tokens", "source")  # fmt: skip
-    return {name: row.get(name) for name in names} | {
-        "score": None if score is None else round(score, 4),
-        "valid_now": is_valid(dict(row)),
-    }
-
-
-def _is_related(candidate: Candidate) -> bool:
-    """Whether a search should show it at all: it shares a word with the question or comes near in meaning."""
-    return candidate.matched > 0 or (candidate.cosine or 0.0) >= _RELATED_COSINE
-
-
-def hook_failures(path: Path, days: float = 7) -> int:
-    """Hooks of the last days that could not be answered."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return 0
-    since = time.time() - days * 86_400
-    return sum(
-        1
-        for line in lines
-        if line.split(" ", 1)[0].replace(".", "", 1).isdigit() and float(line.split(" ", 1)[0]) > since
-    )
-
-
-def _rss_mib() -> float:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return round(pages * resource.getpagesize() / 2**20, 1)
-    except (OSError, ValueError, IndexError):
-        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    def _closed(self, question: Question, within: Within) -> list[tuple[lookup.Row, float]]:
+        """Corrected and archived memories, and live ones that do not hold now, that share words with the question."""
+        states = ("closed", "archived", "live")
+        rows = lookup.listed_rows(
+            self.reader, within.scopes, states=states, categories=within.categories, limit=MAX_LIMIT
+        )
+        weights = Weights(self.reader, question, within.scopes)
+        candidates = [weights.candidate(row) for row in rows if row["trust"] in within.trust and not within.admits(row)]
+        return [(candidate.row, candidate.overlap) for candidate in candidates if candidate.matched]
 
 
 _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from cems.core.service.caller import Caller, caller_from
@@ -26,18 +26,13 @@ _HTTP_STATUS = {1: 500, 2: 400, 3: 404, 4: 403}
 def build_app(operations: Operations) -> Starlette:
     """The app over these operations."""
 
-    async def operation(request: Request) -> JSONResponse:
+    async def operation(request: Request) -> Response:
         name = request.path_params["name"]
         try:
-            caller = caller_from(decode(request.headers.get(HEADER, "")))
-            body = json.loads(await request.body() or b"{}")
-            if not isinstance(body, dict):
-                raise OperationFailed("usage", "the request must be a JSON object", 2)
-            return JSONResponse(await operations.run(name, body, caller))
+            caller = caller_from(_context(request))
+            return _answer(await operations.run(name, _body(await request.body()), caller), 200)
         except OperationFailed as failure:
             return _failure(failure.code, str(failure), failure.exit_status)
-        except (ValueError, UnicodeDecodeError):
-            return _failure("usage", "the request is not valid JSON", 2)
         except Exception as error:  # noqa: BLE001 - the log has the place; the message could quote a memory
             logger.error("operation %s failed: %s", name, where(error))
             return _failure("internal", f"{name} failed ({type(error).__name__}); `cems daemon logs` shows where", 1)
@@ -66,6 +61,28 @@ class LazyMcp:
         return await self._operations.run(name, body, caller)
 
 
-def _failure(code: str, message: str, exit_status: int) -> JSONResponse:
+def _context(request: Request) -> dict[str, str]:
+    try:
+        return decode(request.headers.get(HEADER, ""))
+    except ValueError:
+        raise OperationFailed("usage", f"the header {HEADER} is not hex", 2) from None
+
+
+def _body(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        raise OperationFailed("usage", "the request is not valid JSON", 2) from None
+    if not isinstance(body, dict):
+        raise OperationFailed("usage", "the request must be a JSON object", 2)
+    return body
+
+
+def _failure(code: str, message: str, exit_status: int) -> Response:
     error = {"code": code, "message": message, "exit": exit_status}
-    return JSONResponse({"error": error}, status_code=_HTTP_STATUS.get(exit_status, 500))
+    return _answer({"error": error}, _HTTP_STATUS.get(exit_status, 500))
+
+
+def _answer(document: dict[str, Any], status: int) -> Response:
+    # Escaped: a half character in a path or a message must not break the answer.
+    return Response(json.dumps(document, ensure_ascii=True), status, media_type="application/json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import sqlite3
@@ -12,7 +13,7 @@ from typing import Any
 
 from cems import __version__
 from cems.core.config import Settings, load, recall_policy
-from cems.core.embedding import Embedder, EmbedderUnavailable, load_embedder
+from cems.core.embedding import NO_MODEL, Embedder, EmbedderUnavailable, load_embedder
 from cems.core.indexer import Indexer
 from cems.core.journal import Journal, connect
 from cems.core.memories import Memories
@@ -21,9 +22,11 @@ from cems.core.policy import Snapshot, write_snapshot
 from cems.core.recall.engine import KeywordSearcher, Searcher
 from cems.core.recall.hybrid import HybridSearcher
 from cems.core.records import Records
+from cems.core.service.adapters import load_agents, registered_agents
 from cems.core.service.commands import TypedCommands
-from cems.core.service.hooks import HookService, load_agents, registered_agents
+from cems.core.service.hooks import HookService
 from cems.core.service.operations import Operations
+from cems.core.service.sessions import Sessions
 from cems.core.tokens import count_tokens
 from cems.core.value import load_value_key
 
@@ -55,13 +58,16 @@ class Runtime:
         )  # fmt: skip
         targets = registered_agents()
         policy = recall_policy(self.settings)
-        write_snapshot(home, __version__, Snapshot(policy, targets))
+        _leave_snapshot(home, Snapshot(policy, targets))
+        # The tokenizer takes a fifth of a second to load: now, and not while the first prompt waits.
+        count_tokens("")
         hooks.connect(self._reader)
-        hooks.accept(TypedCommands(self.operations), load_agents(targets), policy)
+        hooks.accept(TypedCommands(self.operations), load_agents(targets), policy, count_tokens)
         self._embedder, self._without = self._load_embedder()
         if self._embedder is not None:
-            # Over half of a cold start: here, in the thread, not in the event loop.
-            import lancedb  # noqa: F401
+            # Over half of a cold start: here, in the thread, not in the event loop. What it raises, `startup` meets again.
+            with contextlib.suppress(Exception):
+                import lancedb  # noqa: F401
         from cems.core.service.routes import build_app
 
         self.app: Any = build_app(self.operations)
@@ -81,12 +87,13 @@ class Runtime:
                 self._indexer = None
                 self._without = f"the store cannot be used ({type(error).__name__}); `cems doctor` says more"
                 searcher = KeywordSearcher(self._reader, self._without)
-        self._hooks.upgrade(searcher)
+        chosen = self.settings.embedding_model == NO_MODEL
+        self._hooks.upgrade(searcher, "" if chosen else self._without)
         self.operations.equip(searcher, self._indexer, self._embedder, self._without, self.settings)
 
     async def run_background(self) -> None:
         """Follow the records and keep the session table, until cancelled."""
-        tasks = [asyncio.create_task(self._keep_sessions())]
+        tasks = [asyncio.create_task(self._keep_sessions(self._hooks.sessions))]
         if self._indexer is not None:
             tasks.append(asyncio.create_task(self._indexer.run()))
         try:
@@ -97,7 +104,7 @@ class Runtime:
 
     def busy(self) -> bool:
         """Whether leaving now would leave work undone."""
-        return self._indexer is not None and self._indexer.busy
+        return self._hooks.busy or (self._indexer is not None and self._indexer.busy)
 
     def close(self) -> None:
         """Let the writer finish, then close every file."""
@@ -118,17 +125,37 @@ class Runtime:
             logger.warning("full text alone: %s", error)
             return None, f"full text alone: {error}"
 
-    async def _keep_sessions(self) -> None:
-        pruned = 0.0
+    async def _keep_sessions(self, sessions: Sessions) -> None:
+        """Write the session table once a second. A disk that is full now may not be later: it is tried again."""
+        pruned = time.monotonic() - _PRUNE_SECONDS
+        failing = False
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
-            await asyncio.to_thread(self._hooks.sessions.flush)
-            if time.monotonic() - pruned > _PRUNE_SECONDS:
-                pruned = time.monotonic()
-                await asyncio.to_thread(self._hooks.sessions.prune)
+            try:
+                await asyncio.to_thread(sessions.flush)
+                if time.monotonic() - pruned > _PRUNE_SECONDS:
+                    pruned = time.monotonic()
+                    await asyncio.to_thread(sessions.prune)
+                failing = False
+            except sqlite3.Error as error:
+                if not failing:
+                    logger.error("the session table cannot be written (%s), trying again", type(error).__name__)
+                failing = True
 
 
 def open_runtime(home: Home, hooks: HookService) -> Runtime:
     """The second stage for a home; raises what keeps it from opening, with a message a person can act on."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    return Runtime(home, hooks)
+    try:
+        return Runtime(home, hooks)
+    except Exception as error:
+        hooks.give_up(f"the daemon could not load everything ({' '.join(str(error).split()) or type(error).__name__})")
+        raise
+
+
+def _leave_snapshot(home: Home, snapshot: Snapshot) -> None:
+    try:
+        write_snapshot(home, __version__, snapshot)
+    except OSError as error:
+        # Only the next start's first answers are slower without it.
+        logger.warning("the settings' snapshot cannot be written (%s)", type(error).__name__)

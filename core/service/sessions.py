@@ -6,6 +6,8 @@ losing its last second costs a repeated line at worst.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import sqlite3
 import threading
@@ -13,7 +15,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+logger = logging.getLogger("cems.sessions")
 
 _SCHEMA = (
     """
@@ -28,7 +31,10 @@ _ALIVE_SECONDS = 3_600
 
 @dataclass(slots=True)
 class Session:
-    """One session of one agent. `shown` maps a memory's id to how it was given (`profile` or `prompt`)."""
+    """One session of one agent. `shown` maps a memory's id to how it was given (`profile` or `prompt`).
+
+    What was last said and asked is never written to disk: it is the person's text.
+    """
 
     id: str
     agent: str = ""
@@ -39,22 +45,17 @@ class Session:
     shown: dict[str, str] = field(default_factory=dict)
     last_message: str = ""
     last_turn: str = ""
-    last_block: str = ""
 
 
 class Sessions:
     """All sessions of one CEMS_HOME. Thread safe."""
 
     def __init__(self, path: Path) -> None:
-        if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._migrate()
+        self._connection = _open(path)
         self._known: dict[str, Session] = {}
         self._dirty: set[str] = set()
+        self._emptied: set[str] = set()
         self._usage: dict[str, tuple[int, int, int]] = {}
 
     def get(self, session_id: str) -> Session:
@@ -76,19 +77,21 @@ class Sessions:
             self._dirty.add(session.id)
 
     def give(self, session: Session, memories: Iterable[str], how: str) -> None:
-        """Note that these memories were put in front of the session's model."""
+        """Note that these memories were put in front of the session's model; what it was given before counts once."""
         with self._lock:
             for memory in memories:
-                session.shown.setdefault(memory, how)
-                self._count(memory, shown=1)
+                if memory not in session.shown:
+                    session.shown[memory] = how
+                    self._count(memory, shown=1)
             self._dirty.add(session.id)
 
     def take_back(self, session: Session) -> None:
         """The model's context was compacted or cleared: what it had been given is gone from it."""
         with self._lock:
             session.shown.clear()
-            session.last_turn = session.last_block = ""
-            self._connection.execute("DELETE FROM shown WHERE session = ?", (session.id,))
+            session.last_turn = ""
+            self._emptied.add(session.id)
+            self._dirty.add(session.id)
 
     def mark(self, memory: str, *, useful: bool) -> None:
         """A person's or an agent's word on whether a memory helped."""
@@ -102,45 +105,64 @@ class Sessions:
             return sum(1 for session in self._known.values() if not session.ended and session.seen > since)
 
     def flush(self) -> None:
-        """Write what changed."""
+        """Write what changed. Raises sqlite3.Error, and then keeps it for the next time."""
         with self._lock:
             if not (self._dirty or self._usage):
                 return
             now = time.time()
-            self._connection.execute("BEGIN")
-            for session in (self._known[each] for each in self._dirty):
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO sessions VALUES (?,?,?,?,?,?)",
-                    (session.id, session.agent, session.scope, session.started, session.seen, int(session.ended)),
-                )
-                self._connection.executemany(
-                    "INSERT OR IGNORE INTO shown VALUES (?,?,?,?)",
-                    [(session.id, memory, now, how) for memory, how in session.shown.items()],
-                )
-            self._connection.executemany(
-                "INSERT INTO usage VALUES (?,?,?,?,?) ON CONFLICT (memory) DO UPDATE SET shown = shown + excluded.shown, "
-                "last_shown = MAX(last_shown, excluded.last_shown), useful = useful + excluded.useful, noise = noise + excluded.noise",
-                [
-                    (memory, shown, now if shown else 0, useful, noise)
-                    for memory, (shown, useful, noise) in self._usage.items()
-                ],
-            )
-            self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                for session in (self._known[each] for each in self._dirty):
+                    self._write(session, now)
+                self._write_usage(now)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
             self._dirty.clear()
+            self._emptied.clear()
             self._usage.clear()
 
     def prune(self) -> None:
         """Forget sessions not heard of for a month."""
         with self._lock:
             before = time.time() - _KEEP_SECONDS
+            for session in [each for each in self._known.values() if each.seen < before and each.id not in self._dirty]:
+                del self._known[session.id]
             self._connection.execute(
                 "DELETE FROM shown WHERE session IN (SELECT session FROM sessions WHERE seen < ?)", (before,)
             )
             self._connection.execute("DELETE FROM sessions WHERE seen < ?", (before,))
 
     def close(self) -> None:
-        self.flush()
+        try:
+            self.flush()
+        except sqlite3.Error as error:
+            logger.error("the last of the session table could not be written (%s)", type(error).__name__)
         self._connection.close()
+
+    def _write(self, session: Session, now: float) -> None:
+        self._connection.execute(
+            "INSERT OR REPLACE INTO sessions VALUES (?,?,?,?,?,?)",
+            (session.id, session.agent, session.scope, session.started, session.seen, int(session.ended)),
+        )
+        if session.id in self._emptied:
+            self._connection.execute("DELETE FROM shown WHERE session = ?", (session.id,))
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO shown VALUES (?,?,?,?)",
+            [(session.id, memory, now, how) for memory, how in session.shown.items()],
+        )
+
+    def _write_usage(self, now: float) -> None:
+        self._connection.executemany(
+            "INSERT INTO usage VALUES (?,?,?,?,?) ON CONFLICT (memory) DO UPDATE SET shown = shown + excluded.shown, "
+            "last_shown = MAX(last_shown, excluded.last_shown), useful = useful + excluded.useful, noise = noise + excluded.noise",
+            [
+                (memory, shown, now if shown else 0, useful, noise)
+                for memory, (shown, useful, noise) in self._usage.items()
+            ],
+        )
 
     def _count(self, memory: str, shown: int = 0, useful: int = 0, noise: int = 0) -> None:
         old = self._usage.get(memory, (0, 0, 0))
@@ -152,13 +174,39 @@ class Sessions:
         ).fetchone()
         if row is None:
             return Session(session_id)
-        shown: Any = self._connection.execute(
-            "SELECT memory, how FROM shown WHERE session = ?", (session_id,)
-        ).fetchall()
+        shown = dict(
+            self._connection.execute("SELECT memory, how FROM shown WHERE session = ?", (session_id,)).fetchall()
+        )
         known, agent, scope, started, seen, ended = row
-        return Session(known, agent, scope, started, seen, bool(ended), dict(shown))
+        return Session(known, agent, scope, started, seen, bool(ended), shown)
 
-    def _migrate(self) -> None:
-        found = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+def _open(path: Path) -> sqlite3.Connection:
+    """The file, made (0600) where there is none; a damaged one is set aside, since no memory is in it."""
+    try:
+        return _connect(path)
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        logger.error("%s is damaged: set aside, sessions start anew", path.name)
+        aside = f".damaged-{int(time.time())}"
+        for part in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
+            with contextlib.suppress(FileNotFoundError):
+                part.rename(part.with_name(part.name + aside))
+        return _connect(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        found = int(connection.execute("PRAGMA user_version").fetchone()[0])
         for version in range(found, len(_SCHEMA)):
-            self._connection.executescript(f"BEGIN;{_SCHEMA[version]}PRAGMA user_version={version + 1};COMMIT;")
+            connection.executescript(f"BEGIN;{_SCHEMA[version]}PRAGMA user_version={version + 1};COMMIT;")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -158,6 +158,16 @@ def test_status_without_a_daemon_says_so_and_starts_none(home: Home, capsys: Cap
     assert not home.endpoint.exists()
 
 
+def test_a_daemon_that_could_not_load_is_said_in_status(daemon: StandIn, capsys: Capture) -> None:
+    daemon.refuse("status", "broken", "the daemon could not load lancedb", 1)
+    assert main(["status"]) == 0
+    assert "runs, but does not answer: the daemon could not load lancedb" in capsys.readouterr().out
+    assert main(["daemon", "status", "--json"]) == 5
+    state = json.loads(capsys.readouterr().out)["daemon"]
+    assert state["state"] == "not answering"
+    assert state["pid"] == os.getpid()
+
+
 def test_status_shows_why_the_last_start_failed(home: Home, capsys: Capture) -> None:
     home.create()
     (home.logs / "last-start-failure").write_text("1790000000 OSError: disk full\n")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import socket
 import socketserver
+import subprocess
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -20,6 +26,9 @@ from cems.core.service import context
 from cems.core.service.endpoint import Endpoint
 from cems.core.service.lock import DaemonLock
 
+# The suite takes PYTHONPATH out of the environment, so a child is told where this copy of the program is.
+WITH_PATH = f"import sys; sys.path[:] = {sys.path!r}\n"
+PROGRAM = [sys.executable, "-c", f"{WITH_PATH}from cems.core.cli.main import run; run()"]
 Document = dict[str, Any]
 Answer = Document | Callable[[Document], Document]
 
@@ -127,6 +136,34 @@ def page(*memories: Document, **more: Any) -> Document:
     """The answer of `search` and `list`."""
     coverage = {"considered": 40, "total": 40}
     return {"memories": list(memories), "coverage": coverage, "next": None, **more}
+
+
+def on_a_terminal(words: list[str], typed: str = "", cwd: Path | None = None, **environment: str) -> tuple[int, str]:
+    """Run a command with all three streams on a terminal; returns its exit code and all it wrote."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=cwd,
+        env={**os.environ, "TERM": "xterm", **environment},
+    )
+    os.close(theirs)
+    written = b""
+    if typed:
+        os.write(ours, typed.encode())
+    end = time.monotonic() + 30
+    while time.monotonic() < end and select.select([ours], [], [], 30)[0]:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    return process.wait(timeout=30), written.decode()
 
 
 def test_the_stand_in_listens_and_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
-import pty
-import select
 import signal
 import stat
 import subprocess
@@ -15,7 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.test_cli_stand_in import MEMORY, StandIn, page, standing_in
+import typer
+from tests.unit.test_cli_stand_in import (
+    MEMORY,
+    PROGRAM,
+    WITH_PATH,
+    StandIn,
+    on_a_terminal,
+    page,
+    standing_in,
+)
 
 import cems
 from cems.core.cli import asking, remember
@@ -23,9 +31,6 @@ from cems.core.cli.main import main
 from cems.core.paths import Home
 
 Capture = pytest.CaptureFixture[str]
-# The suite takes PYTHONPATH out of the environment, so a child is told where this copy of the program is.
-WITH_PATH = f"import sys; sys.path[:] = {sys.path!r}\n"
-PROGRAM = [sys.executable, "-c", f"{WITH_PATH}from cems.core.cli.main import run; run()"]
 COMMANDS = [
     *("add", "search", "list", "show", "edit", "forget", "lift", "pin", "unpin", "share"),
     *("why", "status", "doctor", "health", "config", "daemon", "rebuild", "mcp"),
@@ -43,33 +48,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home without a daemon."""
     monkeypatch.setenv("CEMS_HOME", str(tmp_path / "cems"))
     return Home(tmp_path / "cems")
-
-
-def on_a_terminal(words: list[str], typed: str = "", **environment: str) -> tuple[int, str]:
-    """Run a command with all three streams on a terminal; returns its exit code and all it wrote."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*PROGRAM, *words],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", **environment},
-    )
-    os.close(theirs)
-    written = b""
-    if typed:
-        os.write(ours, typed.encode())
-    end = time.monotonic() + 30
-    while time.monotonic() < end and select.select([ours], [], [], 30)[0]:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        written += piece
-    os.close(ours)
-    return process.wait(timeout=30), written.decode()
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
@@ -140,6 +118,46 @@ def test_a_fault_of_ours_is_one_line_and_a_private_log_without_arguments(
     assert "Traceback" in capsys.readouterr().err
 
 
+class Extension:
+    """What another package declares: an entry point."""
+
+    def __init__(self, found: object) -> None:
+        self.name = self.value = "theirs"
+        self._found = found
+
+    def load(self) -> object:
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+
+def test_other_packages_add_commands_and_doctors_but_cannot_take_ours(
+    daemon: StandIn, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def register(app: typer.Typer) -> None:
+        app.command("greet")(lambda: print("hello"))
+        app.command("add")(lambda: print("not ours"))
+
+    def ill(home: Home) -> list[dict[str, object]]:
+        raise RuntimeError(home.root.name)
+
+    found = {"cems.commands": [Extension(register), Extension(ImportError("no module x"))]}
+    found["cems.doctor"] = [Extension(lambda home: [{"name": "theirs", "ok": True}]), Extension(ill)]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found.get(group, []))
+    daemon.answers["add"] = {"id": MEMORY["id"], "status": "added", "reason": "", "redacted": 0}
+    assert main(["greet"]) == 0
+    output = capsys.readouterr()
+    assert output.out == "hello\n"
+    assert output.err == "cems: the commands of theirs are missing: ImportError: no module x\n"
+    assert main(["add", "x"]) == 0
+    assert capsys.readouterr().out.startswith("remembered")
+    daemon.answers["check"] = {"checks": []}
+    assert main(["doctor"]) == 1
+    output = capsys.readouterr()
+    assert "ok       theirs" in output.out
+    assert "could not run: RuntimeError: cems" in output.out
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "cp932"])
 def test_any_console_encoding_works(daemon: StandIn, encoding: str) -> None:
     daemon.answers["search"] = page({**MEMORY, "content": "日本語 — “quoted” \udc80 ok"})
@@ -172,23 +190,24 @@ def test_a_terminal_gets_styles_and_wrapping_unless_no_color(daemon: StandIn) ->
     assert "\x1b" not in plain
 
 
-@pytest.mark.parametrize("words", [["1a", "ff"], ["--text", "port 8081"]])
+@pytest.mark.parametrize("words", [["1a", "ff"], ["--text", "staging LISTENS on port 8081"]])
 def test_forgetting_several_asks_on_a_terminal(daemon: StandIn, words: list[str]) -> None:
-    hidden = {"hidden": [MEMORY, {**MEMORY, "id": "m_ffffffffff"}], "tombstones": 1}
-    daemon.answers["forget"] = lambda payload: {"preview": True, **hidden} if payload.get("preview") else hidden
+    same, another = {**MEMORY, "id": "m_ffffffffff"}, {**MEMORY, "content": "Staging listens elsewhere"}
+    daemon.answers["search"] = page(MEMORY, another, same, mode="hybrid")
+    daemon.answers["show"] = lambda payload: {"memory": same if payload["id"] == "ff" else MEMORY}
+    daemon.answers["forget"] = {"hidden": [MEMORY, same], "tombstones": 1}
     code, output = on_a_terminal(["forget", *words], typed="n\n")
     assert code == 0
     assert "2 memories would be forgotten" in output
     assert "nothing was forgotten" in output
-    assert [payload.get("preview") for _, payload in daemon.asked] == [True]
+    assert "forget" not in [op for op, _ in daemon.asked]
     code, output = on_a_terminal(["forget", *words], typed="y\n")
     assert code == 0
-    assert "forgot m_ffffffff" in output.replace("\x1b[1m", "").replace("\x1b[0m", "")
-    assert [payload.get("preview") for _, payload in daemon.asked] == [True, True, None]
+    assert [op for op, _ in daemon.asked].count("forget") == 1
     daemon.asked.clear()
     code, output = on_a_terminal(["forget", *words, "--yes"])
     assert "[y/N]" not in output
-    assert [payload.get("preview") for _, payload in daemon.asked] == [None]
+    assert [op for op, _ in daemon.asked] == ["forget"]
 
 
 def test_edit_opens_the_editor_without_a_shell(daemon: StandIn, tmp_path: Path) -> None:

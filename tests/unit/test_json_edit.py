@@ -7,10 +7,13 @@ import string
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cems.adapters.json_edit import JsonText, NotJson
+
+# A busy machine is no reason to fail.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SPACE = st.text(" \t", max_size=3)
 ENDS = st.sampled_from(["\n", "\r\n"])
@@ -59,6 +62,7 @@ def documents(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> bytes:
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
 
 
+@UNHURRIED
 @given(documents(OBJECTS), VALUES)
 def test_a_member_put_in_and_taken_out_leaves_the_same_bytes(data: bytes, value: Any) -> None:
     before = JsonText.parse(data)
@@ -68,6 +72,7 @@ def test_a_member_put_in_and_taken_out_leaves_the_same_bytes(data: bytes, value:
     assert bytes(after.without(("ours",))) == data
 
 
+@UNHURRIED
 @given(documents(st.fixed_dictionaries({"list": st.lists(VALUES, max_size=4), "z": VALUES})), VALUES)
 def test_an_item_put_in_and_taken_out_leaves_the_same_bytes(data: bytes, value: Any) -> None:
     before = JsonText.parse(data)
@@ -77,6 +82,7 @@ def test_an_item_put_in_and_taken_out_leaves_the_same_bytes(data: bytes, value: 
     assert bytes(after.without(("list", place))) == data
 
 
+@UNHURRIED
 @given(documents(OBJECTS), st.lists(KEYS, min_size=1, max_size=3, unique=True))
 def test_containers_made_on_the_way_go_as_they_came(data: bytes, steps: list[str]) -> None:
     before = JsonText.parse(data)
@@ -92,6 +98,7 @@ def test_containers_made_on_the_way_go_as_they_came(data: bytes, steps: list[str
     assert bytes(back) == data
 
 
+@UNHURRIED
 @given(documents(OBJECTS), VALUES)
 def test_removing_any_member_leaves_the_others_equal(data: bytes, value: Any) -> None:
     document = JsonText.parse(data).with_member((), "last", value)

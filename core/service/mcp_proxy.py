@@ -1,0 +1,523 @@
+"""`cems mcp`: a thin process between an agent's MCP client (JSON-RPC lines over stdio) and the daemon's MCP server.
+
+It answers `initialize`, `ping` and `tools/list` itself, at once, and forwards the rest to the daemon's `/mcp/` in threads,
+starting a daemon when none runs. It lives as long as the agent, so it is kept small: it runs under `python -I -S` and
+imports built-ins only (`json` and `threading` alone would double the time of its start).
+"""
+
+import _socket
+import sys
+from _json import encode_basestring_ascii, make_scanner
+from _thread import allocate_lock, start_new_thread
+from time import monotonic, sleep
+
+from cems import __version__
+from cems.core.agent_env import AGENT_VARIABLES
+from cems.core.service import hook_client
+from cems.core.service.context import HEADER, encode
+from cems.core.service.endpoint import LOOPBACK, Endpoint, read_endpoint
+from cems.core.service.hook_client import HookFailure, NoDaemon
+from cems.core.service.launch import spawn_daemon
+
+if sys.platform == "win32":
+    import nt as system
+else:
+    import posix as system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+MAX_LINE = 16 * 1024 * 1024
+MAX_ANSWER = 64 * 1024 * 1024
+MAX_AT_ONCE = 64
+START_SECONDS = 30.0
+CALL_SECONDS = 300.0
+# What is being answered when the client closes our input gets this long.
+FAREWELL_SECONDS = 0.7
+ROOTS_SECONDS = 1.0
+RETRY_SECONDS = 0.02
+PARENT_SECONDS = 0.5
+# Done twice, these would fail the second time, or undo what happened in between.
+NOT_TWICE = ("memory_forget", "memory_update")
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
+UNKNOWN_METHODS = ("server/discover",)
+
+
+class CallFailed(Exception):
+    """The daemon did not answer a call. The message says why and what to do."""
+
+
+class _Lost(Exception):
+    """The daemon went away while it held a request that may have been carried out."""
+
+
+class _JsonOptions:
+    """What the C scanner of the json module reads; importing that module costs as much as all of this one."""
+
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+    memo: "dict[str, str]" = {}  # noqa: RUF012
+
+
+_scan = make_scanner(_JsonOptions())
+
+
+def main(home: str) -> "NoReturn":
+    """Serve the client at our standard input and output until it closes them or ends. Never returns."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        for stream in (0, 1):
+            msvcrt.setmode(stream, system.O_BINARY)
+    else:
+        import _signal
+
+        # An interrupt ends us quietly; Python would print where it was.
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    Proxy(home).serve()
+    system._exit(0)
+
+
+class Proxy:
+    """One client's connection. The main thread reads; each forwarded request has a thread of its own."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.version = VERSIONS[0]
+        self.running = 0
+        self._writing = allocate_lock()
+        self._counting = allocate_lock()
+        self._calls: dict[object, _Call] = {}
+        self._asks_roots = False
+        self._roots: list[str] = []
+        self._roots_asked = 0
+        self._roots_answered = 0
+        self._manifest: Any = None
+        try:
+            self._cwd = system.getcwd()
+        except OSError:
+            self._cwd = ""
+        if sys.platform != "win32":
+            start_new_thread(_leave_with_parent, (system.getppid(),))
+
+    def serve(self) -> None:
+        """Read lines until the end of input, then let running calls finish for a moment."""
+        reader = _Lines()
+        while (line := reader.next()) is not None:
+            if isinstance(line, _TooLong):
+                self.fail(line.guess_id(), INVALID_REQUEST, f"A message may have at most {MAX_LINE} bytes.")
+            elif line.strip():
+                self.receive(line)
+        end = monotonic() + FAREWELL_SECONDS
+        while self.running and monotonic() < end:
+            sleep(0.01)
+
+    def receive(self, line: bytes) -> None:
+        """Handle one message."""
+        try:
+            message = parse(line)
+        except ValueError:
+            self.fail(None, PARSE_ERROR, "This line is not JSON in UTF-8.")
+            return
+        method = message.get("method") if isinstance(message, dict) else None
+        if not isinstance(message, dict):
+            self.fail(None, INVALID_REQUEST, "A message must be a JSON object; batches are not supported.")
+        elif method is None:
+            self._take_answer(message)
+        elif not isinstance(method, str):
+            self.fail(message.get("id"), INVALID_REQUEST, "`method` must be a string.")
+        elif message.get("id") is None:
+            self._take_notification(method, message)
+        else:
+            self._take_request(message["id"], method, message, line)
+
+    def _take_request(self, request_id: object, method: str, message: "dict[str, Any]", line: bytes) -> None:
+        if isinstance(request_id, (dict, list, bool)):
+            self.fail(None, INVALID_REQUEST, "`id` must be a string or a number.")
+        elif method == "initialize":
+            self._initialize(request_id, message)
+        elif method == "ping":
+            self.answer(request_id, "{}")
+        elif method in UNKNOWN_METHODS:
+            self.fail(request_id, METHOD_NOT_FOUND, f"Method not found: {method}")
+        elif method == "tools/list":
+            self.answer(request_id, to_json({"tools": self._read_manifest()["tools"]}))
+        else:
+            while self.running >= MAX_AT_ONCE:
+                sleep(RETRY_SECONDS)
+            call = _Call(request_id, method, message, whole_characters(line))
+            with self._counting:
+                self.running += 1
+                self._calls[request_id] = call
+            start_new_thread(self._forward, (call,))
+
+    def _take_notification(self, method: str, message: "dict[str, Any]") -> None:
+        if method == "notifications/cancelled":
+            params = message.get("params")
+            identifier = params.get("requestId") if isinstance(params, dict) else None
+            call = self._calls.get(identifier) if isinstance(identifier, (str, int, float)) else None
+            if call:
+                call.cancel()
+        elif self._asks_roots and method in ("notifications/initialized", "notifications/roots/list_changed"):
+            self._roots_asked += 1
+            self._send(f'{{"jsonrpc":"2.0","id":"cems-roots-{self._roots_asked}","method":"roots/list"}}'.encode())
+
+    def _take_answer(self, message: "dict[str, Any]") -> None:
+        """The client answers only what we asked: its roots. An error leaves the ones we knew."""
+        if message.get("id") != f"cems-roots-{self._roots_asked}" or not self._roots_asked:
+            return
+        result = message.get("result")
+        roots = result.get("roots") if isinstance(result, dict) else None
+        if isinstance(roots, list):
+            uris = [root.get("uri") for root in roots if isinstance(root, dict)]
+            self._roots = [path for path in map(path_of, uris) if path]
+        self._roots_answered = self._roots_asked
+
+    def _initialize(self, request_id: object, message: "dict[str, Any]") -> None:
+        params = message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if params.get("protocolVersion") in VERSIONS:
+            self.version = params["protocolVersion"]
+        capabilities = params.get("capabilities")
+        self._asks_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
+        instructions = encode_basestring_ascii(self._read_manifest()["instructions"])
+        self.answer(
+            request_id,
+            f'{{"protocolVersion":"{self.version}","capabilities":{{"tools":{{"listChanged":false}}}},'
+            f'"serverInfo":{{"name":"cems","title":"CEMS memory","version":"{__version__}"}},'
+            f'"instructions":{instructions}}}',
+        )
+        # The first call should not have to wait for a cold start.
+        start_new_thread(self._start_early, ())
+
+    def _start_early(self) -> None:
+        endpoint = read_endpoint(self.home + "/endpoint")
+        try:
+            if endpoint:
+                hook_client._connect(endpoint, monotonic() + 1.0).close()
+            else:
+                spawn_daemon(self.home, sys.executable)
+        except (NoDaemon, HookFailure, OSError):
+            # The first call will start it, or say what is wrong.
+            pass
+
+    def _read_manifest(self) -> "Any":
+        if self._manifest is None:
+            folder = __file__.rpartition("mcp_proxy")[0]
+            with open(folder + "mcp_manifest.json", "rb", buffering=0) as file:  # noqa: PTH123 - no pathlib here
+                self._manifest = parse(file.read())
+        return self._manifest
+
+    def _forward(self, call: "_Call") -> None:
+        try:
+            answer = self._answer_of_daemon(call)
+            if not call.cancelled:
+                self._send(answer)
+        except CallFailed as failure:
+            if not call.cancelled:
+                self.fail(call.id, INTERNAL_ERROR, str(failure))
+        except BaseException as problem:  # noqa: BLE001 - a client that gets no answer waits for ever
+            if not call.cancelled:
+                self.fail(call.id, INTERNAL_ERROR, f"cems mcp failed: {type(problem).__name__}")
+        finally:
+            with self._counting:
+                self.running -= 1
+                if self._calls.get(call.id) is call:
+                    del self._calls[call.id]
+
+    def _answer_of_daemon(self, call: "_Call") -> bytes:
+        until = monotonic() + ROOTS_SECONDS
+        while self._roots_answered < self._roots_asked and monotonic() < until:
+            sleep(RETRY_SECONDS)
+        status, body = self._exchange(call)
+        # A line is a message: what the daemon sends has line breaks between tokens at the most.
+        line = body.replace(b"\r", b" ").replace(b"\n", b" ")
+        try:
+            message = parse(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            raise CallFailed(f"The memory daemon sent something unexpected (HTTP {status}). `cems daemon logs` may say why.")
+        error = message.get("error")
+        if message.get("id") == call.id and ("result" in message or error):
+            return line
+        said = error.get("message") if isinstance(error, dict) else None
+        raise CallFailed(str(said or f"The memory daemon refused the call (HTTP {status})."))
+
+    def _exchange(self, call: "_Call") -> "tuple[int, bytes]":
+        """Status and body of the daemon's answer, from a daemon that is started when there is none."""
+        until = monotonic() + START_SECONDS
+        while True:
+            endpoint = read_endpoint(self.home + "/endpoint")
+            try:
+                if endpoint:
+                    return call.exchange(endpoint, self._context())
+            except NoDaemon:
+                pass
+            except _Lost:
+                if call.not_twice:
+                    raise CallFailed(
+                        "The memory daemon went away during the call, which may or may not have been carried out. "
+                        "Look with memory_search or memory_get before you repeat it."
+                    ) from None
+            except HookFailure as failure:
+                if str(failure) == "stopped":
+                    raise CallFailed("The memory daemon is stopped. Run `cems daemon stop`, then try again.") from None
+                raise CallFailed("The memory daemon did not answer in time. `cems doctor` may say why.") from None
+            if call.cancelled:
+                raise CallFailed("cancelled")
+            self._spawn()
+            if monotonic() >= until:
+                raise CallFailed(
+                    f"No memory daemon answers, and starting one failed within {START_SECONDS:g} s. Run `cems doctor`."
+                )
+            sleep(RETRY_SECONDS)
+
+    def _spawn(self) -> None:
+        try:
+            spawn_daemon(self.home, sys.executable)
+        except OSError as problem:
+            raise CallFailed(f"The memory daemon cannot be started ({problem.strerror}). Run `cems doctor`.") from None
+
+    def _context(self) -> bytes:
+        context = {"client": "mcp", "version": __version__, "cwd": self._cwd}
+        if self._roots:
+            context["roots"] = "\n".join(self._roots)
+        for name, value in hook_client._environment(AGENT_VARIABLES).items():
+            if len(value) <= hook_client.MAX_VARIABLE:
+                context[name] = value
+        return (
+            f"MCP-Protocol-Version: {self.version}\r\n{HEADER}: {encode(context)}\r\n"
+            "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+        ).encode()
+
+    def answer(self, request_id: object, result: str) -> None:
+        """Send a result, given as JSON."""
+        self._send(f'{{"jsonrpc":"2.0","id":{to_json(request_id)},"result":{result}}}'.encode())
+
+    def fail(self, request_id: object, code: int, message: str) -> None:
+        """Send an error."""
+        text = encode_basestring_ascii(message)
+        error = f'{{"code":{code},"message":{text}}}'
+        self._send(f'{{"jsonrpc":"2.0","id":{to_json(request_id)},"error":{error}}}'.encode())
+
+    def _send(self, line: bytes) -> None:
+        rest = memoryview(line + b"\n")
+        with self._writing:
+            try:
+                while rest:
+                    rest = rest[system.write(1, rest) :]
+            except OSError:
+                # Nobody reads us any more.
+                system._exit(0)
+
+
+class _Call:
+    """A request on its way to the daemon."""
+
+    def __init__(self, request_id: object, method: str, message: "dict[str, Any]", body: bytes) -> None:
+        self.id = request_id
+        self.body = body
+        params = message.get("params")
+        self.not_twice = method == "tools/call" and isinstance(params, dict) and params.get("name") in NOT_TWICE
+        self.cancelled = False
+        self._connection: _socket.socket | None = None
+
+    def cancel(self) -> None:
+        """Nobody waits for the answer any more: hang up."""
+        self.cancelled = True
+        connection = self._connection
+        if connection:
+            try:
+                connection.shutdown(_socket.SHUT_RDWR)
+            except OSError:  # noqa: SIM105 - contextlib would cost the start of this process more than it saves here
+                pass
+
+    def exchange(self, endpoint: Endpoint, headers: bytes) -> "tuple[int, bytes]":
+        """Send the request and read the answer. Raises NoDaemon while nothing was carried out, else _Lost."""
+        end = monotonic() + CALL_SECONDS
+        connection = self._connection = hook_client._connect(endpoint, end)
+        try:
+            head = (
+                f"POST /mcp/ HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n"
+                f"Authorization: Bearer {endpoint.token}\r\nContent-Length: {len(self.body)}\r\n"
+            ).encode()
+            rest = memoryview(head + headers + b"\r\n" + self.body)
+            try:
+                while rest:
+                    rest = rest[hook_client._wait(connection, end, connection.send, rest) :]
+            except (BrokenPipeError, ConnectionResetError) as reset:
+                raise NoDaemon from reset
+            return self._read(connection, end)
+        finally:
+            self._connection = None
+            connection.close()
+
+    def _read(self, connection: "_socket.socket", end: float) -> "tuple[int, bytes]":
+        received = bytearray()
+        expected = -1
+        while expected < 0 or len(received) < expected:
+            try:
+                part = hook_client._wait(connection, end, connection.recv, 1 << 18)
+            except ConnectionResetError as reset:
+                raise _Lost from reset
+            received += part
+            if expected < 0:
+                expected = _answer_length(received)
+            if not part and (expected < 0 or len(received) < expected):
+                raise _Lost
+            if len(received) > MAX_ANSWER:
+                raise CallFailed("The memory daemon's answer is too long.")
+        start = received.index(b"\r\n\r\n") + 4
+        return int(received[9:12]), bytes(received[start:expected])
+
+
+def _answer_length(received: bytearray) -> int:
+    """Bytes of the whole answer, head included; -1 while the head is not complete."""
+    head, gap, _ = bytes(received[: 1 << 16]).partition(b"\r\n\r\n")
+    if not gap:
+        return -1
+    status, *lines = head.split(b"\r\n")
+    lengths = [value.strip() for name, _, value in (line.partition(b":") for line in lines) if name.lower() == b"content-length"]
+    if not status.startswith(b"HTTP/1.1 ") or not status[9:12].isdigit() or len(lengths) != 1 or not lengths[0].isdigit():
+        raise CallFailed("What listens at the memory daemon's address is not one of ours. Run `cems doctor`.")
+    return len(head) + len(gap) + int(lengths[0])
+
+
+class _TooLong:
+    """A line that was thrown away, with its first and last bytes."""
+
+    def __init__(self, head: bytes, tail: bytes) -> None:
+        self.head = head
+        self.tail = tail
+
+    def guess_id(self) -> "object":
+        """The id the request most likely has: clients write it before or after the long part."""
+        for piece in (self.tail.rpartition(b'"id":')[2], self.head.partition(b'"id":')[2].partition(b"}")[0]):
+            value = piece.strip().rstrip(b"}").partition(b",")[0].strip()
+            try:
+                found = parse(value)
+            except ValueError:
+                continue
+            if isinstance(found, (str, int)):
+                return found
+        return None
+
+
+class _Lines:
+    """Standard input, line by line."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._searched = 0
+        self._ended = False
+
+    def next(self) -> "bytes | _TooLong | None":
+        """The next line without its end, None at the end of input."""
+        head = b""
+        while True:
+            stop = self._buffer.find(b"\n", self._searched)
+            if stop >= 0:
+                line = bytes(self._buffer[:stop])
+                del self._buffer[: stop + 1]
+                self._searched = 0
+                return _TooLong(head, line[-400:]) if head else line
+            self._searched = len(self._buffer)
+            if self._ended:
+                line, self._buffer = bytes(self._buffer), bytearray()
+                return line or None
+            if len(self._buffer) > MAX_LINE:
+                head = head or bytes(self._buffer[:400])
+                del self._buffer[:-400]
+                self._searched = len(self._buffer)
+            try:
+                part = system.read(0, 1 << 18)
+            except OSError:
+                part = b""
+            self._ended = not part
+            self._buffer += part
+
+
+def parse(line: bytes) -> "Any":
+    """The JSON value in `line`. Raises ValueError for anything else, also for text that is not UTF-8."""
+    text = line.decode("utf-8").strip(" \t\r\n\ufeff")
+    try:
+        value, end = _scan(text, 0)
+        if end == len(text):
+            return value
+    except (StopIteration, SystemError, RecursionError, ValueError):
+        # Without its module the scanner cannot even raise the error it means.
+        pass
+    from json import loads
+
+    try:
+        return loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def to_json(value: object) -> str:
+    """JSON for a value; the ones that occur in every answer without importing json."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if isinstance(value, int):
+        return str(int(value))
+    from json import dumps
+
+    return dumps(value, separators=(",", ":"))
+
+
+def whole_characters(line: bytes) -> bytes:
+    """The message with half characters (`\\ud83d` alone, from text cut in the middle) replaced: no parser takes them."""
+    if b"\\ud" not in line and b"\\uD" not in line:
+        return line
+    from json import dumps, loads
+
+    return dumps(loads(line), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def path_of(uri: object) -> str:
+    """The path of a `file:` URI; empty for any other."""
+    if not isinstance(uri, str) or not uri.lower().startswith("file://"):
+        return ""
+    host, slash, rest = uri[7:].partition("/")
+    if host.lower() not in ("", "localhost") or not slash:
+        return ""
+    first, *parts = f"/{rest}".encode("utf-8", "replace").split(b"%")
+    path = first
+    for part in parts:
+        try:
+            path += bytes.fromhex(part[:2].decode("ascii")) + part[2:]
+        except ValueError:
+            path += b"%" + part
+    text = path.decode("utf-8", "surrogateescape").replace("\0", "")
+    # file:///C:/work
+    return text[1:] if sys.platform == "win32" and text[2:3] == ":" else text
+
+
+def _leave_with_parent(parent: int) -> None:
+    """End this process when its parent ends: somebody else may hold the other end of our input open."""
+    if sys.platform == "win32":
+        return
+    try:
+        import select
+
+        file = system.pidfd_open(parent)
+        watch = select.poll()
+        watch.register(file, select.POLLIN)
+        while system.getppid() == parent and not watch.poll(60_000):
+            pass
+    except (AttributeError, ImportError, OSError):
+        # Not Linux, or an old one.
+        while system.getppid() == parent:
+            sleep(PARENT_SECONDS)
+    system._exit(0)
