@@ -88,7 +88,7 @@ class Indexer:
 
     def _remove_asides(self) -> None:
         for aside in self._folder.parent.glob(f"{self._folder.name}.damaged-*"):
-            shutil.rmtree(aside, ignore_errors=True)
+            _remove(aside)
 
     def wake(self) -> None:
         """There is something new in the records."""
@@ -130,7 +130,7 @@ class Indexer:
             # Whatever stops this half way: `run` goes on with it.
             self._woken.set()
             self.store.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
             await self.open()
             self._remove_asides()
             await self._reconcile()
@@ -211,3 +211,11 @@ class Indexer:
         if missing:
             vectors[missing] = made
         return vectors
+
+
+def _remove(folder: Path) -> None:
+    """Remove a store's folder, or the file somebody left in its place."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        folder.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ Category = Literal["password", "secret", "token", "api-key"]
 Style = Literal["env", "compact", "spaced", "colon", "flag", "prose"]
 
 _NAMES: tuple[tuple[Category, str], ...] = (
-    ("password", r"pass(?:word|wd|phrase|code)|(?<=.)pass|pwd|passwort|keypass|storepass|contrase[nñ]a"),
+    ("password", r"pass(?:word|wd|phrase|code)|(?<=.)pass|pwd|pswd|^pw|passwort|keypass|storepass|contrase[nñ]a"),
     ("api-key", r"(?:api|app|access|secret|secretaccess|private|priv|auth|service|account|db|database|client|encryption|signing"
      r"|signature|master|shared|sharedaccess|storage|license|jwt|hmac|session|cookie|deploy|consumer|subscription|webhook|crypt"
      r"|cipher|aes|root|admin|user|project|ssh|gpg|token|fernet|bearer)keys?|clientkeydata|wgkey|presharedkey|keybase64"),
@@ -31,11 +31,12 @@ _NAMES: tuple[tuple[Category, str], ...] = (
 )  # fmt: skip
 _WORD = re.compile(r"[A-Z]+(?![a-zñ])|[A-Z]?[a-zñ]+|\d+")
 # Words after the telling one that leave the value a secret; any other (`password_policy`, `token_count`) makes it none.
-_SUFFIXES = frozenset(
-    "prod production dev development stage staging test testing live sandbox local value val raw plain plaintext text "
-    "txt old new current primary secondary backup default string base b64 base64 bytes hex encoded encrypted enc salt "
-    "data main admin user root".split()
-)
+_SUFFIXES = frozenset((
+    "prod", "production", "dev", "development", "stage", "staging", "test", "testing", "live", "sandbox", "local",
+    "value", "val", "raw", "plain", "plaintext", "text", "txt", "old", "new", "current", "primary", "secondary",
+    "backup", "default", "string", "base", "b64", "base64", "bytes", "hex", "encoded", "encrypted", "enc", "salt",
+    "data", "main", "admin", "user", "root",
+))  # fmt: skip
 
 _OPEN = r"""(?:\\{0,4}["'`]|[\])]){0,3}"""
 _ASSIGNMENT = re.compile(
@@ -49,7 +50,8 @@ _TYPE = re.compile(
 _FLAG = re.compile(r"(?<![A-Za-z0-9_-])--?(?P<name>[a-z][a-z0-9-]{2,60})[ \t]{1,8}(?=[^\s-])")
 _PROSE = re.compile(
     r"(?i)\b(?P<name>password|passphrase|passcode|pwd|secret|token|api[ _-]?key|access[ _-]?key|secret[ _-]?key)"
-    r"(?:\s{1,4}(?:for|of|to|on)\s{1,4}[^\n.:;,]{1,60}?)?\s{1,4}(?:is|was|are|to|as|=|:)(?:\s{1,4}(?:now|still|set to|just))?:?\s{1,4}(?=\S)"
+    r"(?:\s{1,4}(?:for|of|to|on)\s{1,4}[^\n.:;,]{1,60}?)?"
+    r"(?:\s{1,4}(?:is|was|are|to|as)(?:\s{1,4}(?:now|still|set to|just))?:?|\s{0,4}[=:]|(?=\s{1,4}[\"'`]))\s{1,4}(?=\S)"
 )
 _QUOTED = re.compile(
     r"""(?P<escape>\\{0,4})(?P<quote>["'`])(?P<value>(?:(?!(?P=escape)(?P=quote))[^\n]){0,4000})(?P=escape)(?P=quote)"""
@@ -69,21 +71,24 @@ _PLACEHOLDER = re.compile(
     r" | unknown|uuid|secretstr|optional|include|omit|same-origin|user:pass(?:word)?|username|root|admin|invalid|incorrect|expired|missing|wrong|valid"
     r" | ok|changed|reset|updated|stored|saved|sent|generated|rotated|revoked|encrypted|hashed|bearer|basic|digest|authentication|authorization|token-based"
 )
-_SECRETLIKE_WORDS = frozenset(
-    "password passwords passwd passphrase pass pwd secret secrets token tokens key keys credential credentials auth name "
-    "names id ids value field input param arg your my example sample placeholder tls cert certs certificate config file "
-    "path env var csrf".split()
-)
+_SECRETLIKE_WORDS = frozenset((
+    "password", "passwords", "passwd", "passphrase", "pass", "pwd", "secret", "secrets", "token", "tokens", "key",
+    "keys", "credential", "credentials", "auth", "name", "names", "id", "ids", "value", "field", "input", "param",
+    "arg", "your", "my", "example", "sample", "placeholder", "tls", "cert", "certs", "certificate", "config",
+    "file", "path", "env", "var", "csrf",
+))  # fmt: skip
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z_$]*\d{0,2}(?:\[\w*\])?[!?]?")
 _KEBAB = re.compile(r"[A-Za-z]+(?:[-_./:][A-Za-z]+)+\d{0,2}")
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[!?]?")
 _CALL = re.compile(r"(?:await |new |not )?[A-Za-z_$@!][\w$.:>?-]*[(\[{].*", re.DOTALL)
 _FILE = re.compile(r"[\w.-]{1,80}\.(?:pem|key|txt|json|ya?ml|toml|env|crt|cer|pub|p12|py|ts|js|go|rs|sh)")
 _HASH_LABEL = re.compile(
-    r"(?i)(?:sha\d{1,3}|md5|blake\w{1,3}|ssh-\w+|ecdsa-\S+|hs\d{3}|rs\d{3}|es\d{3}|aes\S*|pbkdf2\S*|utf-?\d+|v\d+(?:\.\d+)*)(?:[:_-].*)?"
+    r"(?i)(?:sha\d{1,3}|md\d|blake\w{1,3}|argon\w{0,3}|ssh-\w+|ecdsa-\S+|ed\d+|p-?\d{3}|[hrep]s\d{3}|aes\S*|pbkdf\d?\S*|rsa-?\d*|utf-?\d+"
+    r"|base\d{2}|oauth\d?|http\d?|ipv\d|x\.?509|pkcs\d+|[a-z]\d{1,2}[a-z]?|python\d|node\d+|v\d+(?:\.\d+)*)(?:[:_-].*)?"
 )
+_FOREIGN_END = re.compile(r"[^\x00-\x7f].*", re.DOTALL)
 _TELLING = re.compile(
-    r"(?i)pass|pwd|key|secret|credential|token|auth|jwt|bearer|connectionstring|connection_string|mnemonic|seed|contrase"
+    r"(?i)pass|pwd|pswd|\bpw|key|secret|credential|token|auth|jwt|bearer|connectionstring|connection_string|mnemonic|seed|contrase"
 )
 _SHELL_STARTS = ("\n", "export ", "set ", "env ", "ENV ", "ARG ", "-e ", "\\n", "$env:")
 # A value written without quotes that was looked at whole and refused is not looked into again beyond this length.
@@ -120,7 +125,9 @@ def looks_random(value: str) -> bool:
     if len(value) < 8 or not letters or is_placeholder(value):
         return False
     if digits:
-        return not re.fullmatch(r"[A-Za-z]+[-_.]?\d{1,4}[a-z]*(?:[-_.][a-z]+)*", value) and not _HASH_LABEL.fullmatch(value)
+        return not re.fullmatch(r"[A-Za-z]+[-_.]?\d{1,4}[a-z]*(?:[-_.][a-z]+)*", value) and not _HASH_LABEL.fullmatch(
+            value
+        )
     mixed = value != value.lower() and value != value.upper()
     return len(value) >= 20 and mixed and entropy(value) > 3.8 and not _KEBAB.fullmatch(value) and not _humps(value)
 
@@ -176,6 +183,8 @@ def _category(name: str) -> Category | None:
     if len(words) == 1 and words[0] == "pass":
         return "password" if name.isupper() else None
     joined = "".join(words)
+    if "public" in joined:
+        return None
     return next((category for category, pattern in _names() if pattern.search(joined)), None)
 
 
@@ -203,10 +212,12 @@ def _value(text: str, place: int, category: Category, style: Style, name: str = 
     if quoted:
         low, high = quoted.span("value")
         called = prefix and "(" in prefix[0] and not prefix[0].lower().startswith(("secretstr", "str", "string"))
-        return low, place if called else high, not called and _is_secret(
-            category, style, name, text[low:high], quoted=True
+        return (
+            low,
+            place if called else high,
+            not called and _is_secret(category, style, name, text[low:high], quoted=True),
         )
-    bare = (_BARE_ENV if style == "env" else _BARE).match(text, place, place + 4000)
+    bare = (_BARE if style == "compact" else _BARE_ENV).match(text, place, place + 4000)
     if not bare:
         return place, place, False
     if bare[0].startswith("[redacted:"):
@@ -238,7 +249,11 @@ def _is_secret(category: Category, style: Style, name: str, value: str, *, quote
     if category in ("token", "api-key"):
         return _is_token(style, value, quoted=quoted, digits=digits, letters=letters, name=name)
     if any(character.isspace() for character in value):
-        return bool(re.search(r"(?i)phrase|mnemonic|seed", name)) and len(value.split()) >= 4
+        words = {word.lower() for word in _WORD.findall(value)}
+        return not words & _SECRETLIKE_WORDS and (
+            (bool(re.search(r"(?i)phrase|mnemonic|seed", name)) and len(value.split()) >= 4)
+            or (style == "env" and quoted and name.isupper() and len(value.split()) <= 6)
+        )
     if style == "prose":
         return _prose_password(value, quoted=quoted, digits=digits)
     if value.isalpha():
@@ -257,7 +272,7 @@ def _is_secret(category: Category, style: Style, name: str, value: str, *, quote
 def _is_token(style: Style, value: str, *, quoted: bool, digits: bool, letters: bool, name: str) -> bool:
     if not letters or any(character.isspace() for character in value):
         return False
-    value = re.sub(r"[^\x00-\x7f].*", "", value, flags=re.DOTALL)
+    value = _FOREIGN_END.sub("", value)
     if style == "prose":
         return looks_random(value) and len(value) >= 12
     if digits and (quoted or style in ("env", "flag", "colon", "compact")):
@@ -268,12 +283,15 @@ def _is_token(style: Style, value: str, *, quoted: bool, digits: bool, letters: 
 
 
 def _prose_password(value: str, *, quoted: bool, digits: bool) -> bool:
+    value = _FOREIGN_END.sub("", value)
     symbols = bool(re.search(r"[^\w\s.,:;-]", value))
     if _HASH_LABEL.fullmatch(value) or not re.search(r"[A-Za-z]", value):
         return False
     if quoted:
         return digits or symbols
     kinds = digits + symbols + (value != value.lower()) + (value != value.upper())
+    if digits and len(value) >= 6 and re.fullmatch(r"[A-Za-z]{3,}\d{1,6}[!?]*", value):
+        return True
     return len(value) >= 8 and digits and kinds >= 3 and not re.fullmatch(r"[A-Za-z]+-?\d+(?:[-/][A-Za-z]+)*", value)
 
 
@@ -285,7 +303,12 @@ def _stands_for_something_else(value: str, style: Style, *, quoted: bool) -> boo
         return True
     if "://" in value or _is_path(value):
         return True
-    if not quoted and style in ("spaced", "compact") and _IDENTIFIER.fullmatch(value) and ("_" in value or _humps(value)):
+    if (
+        not quoted
+        and style in ("spaced", "compact")
+        and _IDENTIFIER.fullmatch(value)
+        and ("_" in value or _humps(value))
+    ):
         return True
     if _KEBAB.fullmatch(value) or _humps(value):
         words = {word.lower() for word in _WORD.findall(value)}
@@ -313,9 +336,14 @@ def _is_path(value: str) -> bool:
 
 def _docker_auth(name: str, value: str) -> bool:
     """`"auth": "<base64 of user:password>"`, as in `~/.docker/config.json` and `.npmrc`."""
-    if name.lower().strip("_.") != "auth" or not re.fullmatch(r"[A-Za-z0-9+/]{8,2000}={0,2}", value) or len(value) % 4:
+    return name.lower().strip("_.") == "auth" and is_basic(value)
+
+
+def is_basic(value: str) -> bool:
+    """Whether this is base64 of `user:password`."""
+    if not re.fullmatch(r"[A-Za-z0-9+/]{8,2000}={0,2}", value) or len(value) % 4:
         return False
     try:
-        return bool(re.fullmatch(rb"[^\s:]{1,200}:[ -~]{3,}", base64.b64decode(value)))
+        return bool(re.fullmatch(rb"[!-9;-~]{1,200}:[ -~]{3,}", base64.b64decode(value)))
     except (binascii.Error, ValueError):
         return False

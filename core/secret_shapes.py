@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cems.core.redact import MARKER, Finding
-from cems.core.secret_names import is_placeholder, looks_random
+from cems.core.secret_names import is_basic, is_placeholder, looks_random
 
 Accept = Callable[[str], bool]
 
@@ -46,6 +46,7 @@ google-key          AIza                                        [A-Za-z0-9_-]{35
 google-oauth        ya29.,GOCSPX-,1//0                          [A-Za-z0-9_-]{20,}+
 grafana-token       glsa_,glc_                                  [A-Za-z0-9+/=_-]{20,}+
 groq-key            gsk_                                        [A-Za-z0-9]{40,}+
+heroku-key          HRKU-                                       [A-Za-z0-9_-]{30,}+
 huggingface-token   hf_,api_org_                                [A-Za-z0-9]{30,}+(?![A-Za-z0-9_-])
 jwt                 eyJ  [A-Za-z0-9_-]{10,600}\.(?:eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)*+|[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_.-]{16,}+)
 langsmith-key       lsv2_pt_,lsv2_sk_                           [A-Za-z0-9_-]{20,}+
@@ -158,6 +159,8 @@ _AROUND = (
         r"""|bearer[ =]{1,4})(?P<v>[A-Za-z0-9._~+/=:-]{8,}+)""",
         lambda value: looks_random(value) and _varied(value),
     ),
+    _around("authorization", "basic ", r"(?i)basic {1,4}(?P<v>[A-Za-z0-9+/]{8,2000}={0,2})", is_basic),
+    _around("password", " -a", r""" -a ["']?(?P<v>[^\s"'$<-][^\s"']{2,200})""", _real, near="redis-cli"),
     _around("curl-user", " -u| --user", r""" -(?:u|-user)[ =]?["']?[^\s:"'$]{1,100}:(?P<v>[^\s"']{3,200})""", _real, near="curl"),
     _around("password", " -p", r""" -p["']?(?P<v>[^\s"'$<-][^\s"']{2,200})""", _real, near="mysql|mariadb"),
     _around("password", "sshpass -p", r"""sshpass -p ?["']?(?P<v>[^\s"'$<-][^\s"']{2,200})""", _real),
@@ -231,7 +234,9 @@ def _matches(text: str, lowered: str, shape: _Shape, rank: int) -> Iterator[Find
 def _starts_word(text: str, place: int) -> bool:
     """Whether a word begins here; one may follow an escaped line break in JSON text."""
     before = text[place - 1 : place] if place else ""
-    return not (before.isascii() and before.isalnum()) or (place > 1 and text[place - 2 : place] in ("\\n", "\\r", "\\t"))
+    return not (before.isascii() and before.isalnum()) or (
+        place > 1 and text[place - 2 : place] in ("\\n", "\\r", "\\t")
+    )
 
 
 def _is_near(text: str, place: int, near: re.Pattern[str] | None) -> bool:

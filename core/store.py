@@ -205,10 +205,15 @@ class Store:
         self._indexed = False
         await self.ensure_indexes()
         async with self._changing:
+            # Asked before: what becomes old enough while this runs is not pruned by it.
+            prunes_all = self.unpruned and not self.unoptimized
             await self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
-            self.unoptimized = 0
-            if self.unpruned:
+            if self.unoptimized:
+                # Compacting makes versions too, and the first of them still hold what was deleted.
+                self._unpruned_since = time.monotonic()
+            if prunes_all:
                 self._unpruned_since = None
+            self.unoptimized = 0
         return True
 
     @property

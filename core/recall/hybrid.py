@@ -11,7 +11,7 @@ from cems.core.recall.candidate import Candidate
 from cems.core.recall.engine import POOL, Found, Within, keyword_rows
 from cems.core.recall.lexical import Weights
 from cems.core.recall.question import Question
-from cems.core.store import Store, live_filter
+from cems.core.store import Store, embedded_text, live_filter
 
 if TYPE_CHECKING:
     from cems.core.embedding import Embedder
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _NOT_INDEXED_YET = 200
 _STALE_POOL = 10 * POOL
+_EMBEDDED_AT_ONCE = 4
+_TOKENS_AT_ONCE = 300
 
 
 class Followed(Protocol):
@@ -47,12 +49,14 @@ class HybridSearcher:
         store = self._followed.store
         query = await asyncio.to_thread(self._embedder.embed_query, question.text)
         means = [await store.mean_vector(scope) for scope in within.scopes]
+        new = await self._vectors_of_new(question, within)
         # Nothing is awaited after the records were read: what is forgotten in the meantime is not in the answer.
         rows, vectors = await self._from_store(question, query, within, POOL)
         if len(rows) >= POOL and not all(map(within.admits, rows.values())):
             # Much was changed a moment ago: what is still to be taken out of the store must not crowd the rest out.
             rows, vectors = await self._from_store(question, query, within, _STALE_POOL)
         rows |= {row["id"]: row for row in self._not_in_store_yet(question, within)}
+        vectors = new | vectors
         weights = Weights(self._connection, question, within.scopes)
         candidates = [weights.candidate(row) for row in rows.values() if within.admits(row)]
         sizes = [lookup.live_count(self._connection, (scope,)) for scope in within.scopes]
@@ -79,6 +83,17 @@ class HybridSearcher:
         )
         vectors = {hit.id: hit.vector for hit in (*by_vector, *by_text) if hit.vector is not None}
         return lookup.rows_by_id(self._connection, list({hit.id: None for hit in (*by_text, *by_vector)})), vectors
+
+    async def _vectors_of_new(self, question: Question, within: Within) -> dict[str, Vector]:
+        """Vectors of the newest few memories that the store lacks: what was said a moment ago is often asked for next."""
+        wanted: dict[str, str] = {}
+        tokens = 0
+        for row in self._not_in_store_yet(question, within)[:_EMBEDDED_AT_ONCE]:
+            tokens += row.get("tokens") or 0
+            if tokens <= _TOKENS_AT_ONCE and within.admits(row):
+                wanted[row["id"]] = embedded_text(row)
+        made = await asyncio.to_thread(self._embedder.embed, list(wanted.values()))
+        return dict(zip(wanted, made, strict=True))
 
     def _not_in_store_yet(self, question: Question, within: Within) -> list[lookup.Row]:
         fresh = lookup.live_rows_after(self._connection, self._followed.applied, within.scopes, _NOT_INDEXED_YET)

@@ -24,6 +24,8 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"`{3,}|~{3,}")
+_FENCE_OR_STRING = re.compile(r"`{3,}|~{3,}|\"{3}")
+_QUOTES = '"""'
 _LONG_INLINE = re.compile(r"`[^`\n]{81,}`")
 _INLINE_CODE = re.compile(r"`([^`\n]{1,80})`")
 _LIST_MARKER = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|>+)\s+(?=\S)")
@@ -52,12 +54,14 @@ _CODE_START = re.compile(
     r"|protected |static |async def|@\w+|#include|package |using |</?\w+[^>]*>|\{|\}|\)|\]|//|/\*|\*|#!|\$ "
 )
 _STATEMENT = re.compile(
-    r"[\w.$\[\]'\"]+(?: ?: ?[\w.\[\], |]+)? ?(?:[-+*/|&:]|\?\?)?=(?!=) ?\S+$"  # an assignment of one thing
+    r"[\w.$\[\]'\"]+(?: ?: ?[\w.\[\], |]+)? ?(?:[-+*/|&:]|\?\?)?=(?!=) ?(?:\S+$|[\"'(\[{].*[\"')\]},;]$)"  # an assignment
+    r"|[\"'][^\"']*[\"'],?$|\"{3}"  # a string
     r"|(?:await |return |yield |self\.)?[\w.$]+\([^()]*(?:\([^()]*\)[^()]*)*\)[;:]?$"  # nothing but a call
     r"|(?:export |pub |async )*(?:def|fn|func|function)\*? ?[\w$]*[(<]|class \w+(?:\(.*\))?:$"  # a definition
     r"|[\"'][\w.$/@-]+[\"']\s*:\s*\S"  # a member of a JSON object
     r"|(?:SELECT\b.* FROM|INSERT INTO \S+|UPDATE \S+ SET|DELETE FROM \S+|CREATE (?:TABLE|INDEX|UNIQUE)|ALTER TABLE) "
 )
+_COMMENT = re.compile(r"\s*(?://|/\*|\*/|#+ |--\s|<!--)")
 _CODE_END = re.compile(r"[{};,\[(]\s*$|\)\s*[{:;]\s*$|=>[^\s=]*$|/>$")
 _SYMBOLS = re.compile(r"[{}()\[\];=<>|&$\\^~*+]")
 _WORD = re.compile(r"(?<!\S)[(\"“'‘]?[^\W\d_]+(?:['’-][^\W\d_]+)*[)\"”'’]?[,.?!:;]*(?!\S)")
@@ -139,15 +143,17 @@ def _between(text: str, cuts: Iterable[tuple[int, int]]) -> Iterable[str]:
     yield text[position:]
 
 
-def _without_fences(lines: Iterable[str]) -> list[str]:
+def _without_fences(lines: Sequence[str]) -> list[str]:
     """Without fenced code. A fence that is never closed hides nothing: its lines are judged one by one."""
+    # A paste that begins inside a string has its quotes the wrong way round: what is text cannot be told by them.
+    mark_of = _FENCE_OR_STRING if sum(line.count(_QUOTES) for line in lines) % 2 == 0 else _FENCE
     kept: list[str] = []
     fence = ""
     inside: list[str] = []
     for line in lines:
         position = 0
         said: list[str] = []
-        for mark in _FENCE.finditer(line):
+        for mark in mark_of.finditer(line):
             if not fence:
                 said.append(line[position : mark.start()])
                 fence, inside = mark.group(), []
@@ -171,9 +177,13 @@ def _without_pasted(lines: Iterable[str]) -> list[str]:
     for blank, paragraph in groupby(lines, key=lambda line: not line.strip()):
         if not blank:
             judged += _judged(list(paragraph))
-    # Comments and strings in pasted code read like sentences; the depth they stand at tells.
+    # Comments in pasted code read like sentences; the depth they stand at tells, and the sign before them.
     much_code = sum(pasted for _, pasted in judged) >= _LINES_OF_CODE
-    return [line for line, pasted in judged if not pasted and not (much_code and line.startswith(_DEEP))]
+    return [
+        line
+        for line, pasted in judged
+        if not (pasted or (much_code and (line.startswith(_DEEP) or _COMMENT.match(line))))
+    ]
 
 
 def _judged(paragraph: Sequence[str]) -> Iterable[tuple[str, bool]]:

@@ -7,7 +7,7 @@ imports built-ins only (`json` and `threading` alone would double the time of it
 
 import _socket
 import sys
-from _json import encode_basestring_ascii, make_scanner
+from _json import encode_basestring_ascii
 from _thread import allocate_lock, start_new_thread
 from time import monotonic, sleep
 
@@ -18,6 +18,7 @@ from cems.core.service.context import HEADER, encode
 from cems.core.service.endpoint import LOOPBACK, Endpoint, read_endpoint
 from cems.core.service.hook_client import HookFailure, NoDaemon
 from cems.core.service.launch import spawn_daemon
+from cems.core.service.mcp_messages import MAX_LINE, Lines, TooLong, parse, path_of, to_json, whole_characters
 
 if sys.platform == "win32":
     import nt as system
@@ -26,10 +27,12 @@ else:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import Any, NoReturn
+elif sys.platform != "win32":
+    import _signal
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-MAX_LINE = 16 * 1024 * 1024
 MAX_ANSWER = 64 * 1024 * 1024
 MAX_AT_ONCE = 64
 START_SECONDS = 30.0
@@ -54,21 +57,6 @@ class _Lost(Exception):
     """The daemon went away while it held a request that may have been carried out."""
 
 
-class _JsonOptions:
-    """What the C scanner of the json module reads; importing that module costs as much as all of this one."""
-
-    strict = False
-    object_hook = None
-    object_pairs_hook = None
-    parse_float = float
-    parse_int = int
-    parse_constant = float
-    memo: "dict[str, str]" = {}  # noqa: RUF012
-
-
-_scan = make_scanner(_JsonOptions())
-
-
 def main(home: str) -> "NoReturn":
     """Serve the client at our standard input and output until it closes them or ends. Never returns."""
     if sys.platform == "win32":
@@ -77,8 +65,6 @@ def main(home: str) -> "NoReturn":
         for stream in (0, 1):
             msvcrt.setmode(stream, system.O_BINARY)
     else:
-        import _signal
-
         # An interrupt ends us quietly; Python would print where it was.
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     Proxy(home).serve()
@@ -109,9 +95,9 @@ class Proxy:
 
     def serve(self) -> None:
         """Read lines until the end of input, then let running calls finish for a moment."""
-        reader = _Lines()
+        reader = Lines()
         while (line := reader.next()) is not None:
-            if isinstance(line, _TooLong):
+            if isinstance(line, TooLong):
                 self.fail(line.guess_id(), INVALID_REQUEST, f"A message may have at most {MAX_LINE} bytes.")
             elif line.strip():
                 self.receive(line)
@@ -244,7 +230,9 @@ class Proxy:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            raise CallFailed(f"The memory daemon sent something unexpected (HTTP {status}). `cems daemon logs` may say why.")
+            raise CallFailed(
+                f"The memory daemon sent something unexpected (HTTP {status}). `cems daemon logs` may say why."
+            )
         error = message.get("error")
         if message.get("id") == call.id and ("result" in message or error):
             return line
@@ -335,9 +323,9 @@ class _Call:
         self.cancelled = True
         connection = self._connection
         if connection:
-            try:
+            try:  # noqa: SIM105 - contextlib would cost the start of this process more than it saves here
                 connection.shutdown(_socket.SHUT_RDWR)
-            except OSError:  # noqa: SIM105 - contextlib would cost the start of this process more than it saves here
+            except OSError:
                 pass
 
     def exchange(self, endpoint: Endpoint, headers: bytes) -> "tuple[int, bytes]":
@@ -354,7 +342,11 @@ class _Call:
                 while rest:
                     rest = rest[hook_client._wait(connection, end, connection.send, rest) :]
             except (BrokenPipeError, ConnectionResetError) as reset:
-                raise NoDaemon from reset
+                # It may have refused before it had read all.
+                try:
+                    return self._read(connection, end)
+                except _Lost:
+                    raise NoDaemon from reset
             return self._read(connection, end)
         finally:
             self._connection = None
@@ -385,123 +377,19 @@ def _answer_length(received: bytearray) -> int:
     if not gap:
         return -1
     status, *lines = head.split(b"\r\n")
-    lengths = [value.strip() for name, _, value in (line.partition(b":") for line in lines) if name.lower() == b"content-length"]
-    if not status.startswith(b"HTTP/1.1 ") or not status[9:12].isdigit() or len(lengths) != 1 or not lengths[0].isdigit():
+    lengths = [
+        value.strip()
+        for name, _, value in (line.partition(b":") for line in lines)
+        if name.lower() == b"content-length"
+    ]
+    if (
+        not status.startswith(b"HTTP/1.1 ")
+        or not status[9:12].isdigit()
+        or len(lengths) != 1
+        or not lengths[0].isdigit()
+    ):
         raise CallFailed("What listens at the memory daemon's address is not one of ours. Run `cems doctor`.")
     return len(head) + len(gap) + int(lengths[0])
-
-
-class _TooLong:
-    """A line that was thrown away, with its first and last bytes."""
-
-    def __init__(self, head: bytes, tail: bytes) -> None:
-        self.head = head
-        self.tail = tail
-
-    def guess_id(self) -> "object":
-        """The id the request most likely has: clients write it before or after the long part."""
-        for piece in (self.tail.rpartition(b'"id":')[2], self.head.partition(b'"id":')[2].partition(b"}")[0]):
-            value = piece.strip().rstrip(b"}").partition(b",")[0].strip()
-            try:
-                found = parse(value)
-            except ValueError:
-                continue
-            if isinstance(found, (str, int)):
-                return found
-        return None
-
-
-class _Lines:
-    """Standard input, line by line."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._searched = 0
-        self._ended = False
-
-    def next(self) -> "bytes | _TooLong | None":
-        """The next line without its end, None at the end of input."""
-        head = b""
-        while True:
-            stop = self._buffer.find(b"\n", self._searched)
-            if stop >= 0:
-                line = bytes(self._buffer[:stop])
-                del self._buffer[: stop + 1]
-                self._searched = 0
-                return _TooLong(head, line[-400:]) if head else line
-            self._searched = len(self._buffer)
-            if self._ended:
-                line, self._buffer = bytes(self._buffer), bytearray()
-                return line or None
-            if len(self._buffer) > MAX_LINE:
-                head = head or bytes(self._buffer[:400])
-                del self._buffer[:-400]
-                self._searched = len(self._buffer)
-            try:
-                part = system.read(0, 1 << 18)
-            except OSError:
-                part = b""
-            self._ended = not part
-            self._buffer += part
-
-
-def parse(line: bytes) -> "Any":
-    """The JSON value in `line`. Raises ValueError for anything else, also for text that is not UTF-8."""
-    text = line.decode("utf-8").strip(" \t\r\n\ufeff")
-    try:
-        value, end = _scan(text, 0)
-        if end == len(text):
-            return value
-    except (StopIteration, SystemError, RecursionError, ValueError):
-        # Without its module the scanner cannot even raise the error it means.
-        pass
-    from json import loads
-
-    try:
-        return loads(text)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-
-
-def to_json(value: object) -> str:
-    """JSON for a value; the ones that occur in every answer without importing json."""
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return encode_basestring_ascii(value)
-    if isinstance(value, int):
-        return str(int(value))
-    from json import dumps
-
-    return dumps(value, separators=(",", ":"))
-
-
-def whole_characters(line: bytes) -> bytes:
-    """The message with half characters (`\\ud83d` alone, from text cut in the middle) replaced: no parser takes them."""
-    if b"\\ud" not in line and b"\\uD" not in line:
-        return line
-    from json import dumps, loads
-
-    return dumps(loads(line), ensure_ascii=False).encode("utf-8", "replace")
-
-
-def path_of(uri: object) -> str:
-    """The path of a `file:` URI; empty for any other."""
-    if not isinstance(uri, str) or not uri.lower().startswith("file://"):
-        return ""
-    host, slash, rest = uri[7:].partition("/")
-    if host.lower() not in ("", "localhost") or not slash:
-        return ""
-    first, *parts = f"/{rest}".encode("utf-8", "replace").split(b"%")
-    path = first
-    for part in parts:
-        try:
-            path += bytes.fromhex(part[:2].decode("ascii")) + part[2:]
-        except ValueError:
-            path += b"%" + part
-    text = path.decode("utf-8", "surrogateescape").replace("\0", "")
-    # file:///C:/work
-    return text[1:] if sys.platform == "win32" and text[2:3] == ":" else text
 
 
 def _leave_with_parent(parent: int) -> None:

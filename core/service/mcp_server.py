@@ -8,7 +8,6 @@ the rest in a thread. Annotations are evaluated, for the library reads them. `py
 import asyncio
 import json
 import logging
-import math
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from cems import __version__
-from cems.core.recall.escape import escape
-from cems.core.recall.render import MEMORY_TAG, SHORT_ID, Block, Line, line
 from cems.core.service.caller import Caller, caller_from
 from cems.core.service.context import HEADER, decode
 from cems.core.service.logs import where
+from cems.core.service.mcp_text import added_text, hidden_text, search_text, shown_text, updated_text
 from cems.core.service.operations import OperationFailed
 
 if TYPE_CHECKING:
@@ -198,7 +196,9 @@ def build_server(call: Call) -> "MCPServer[Any]":
 
     def answer(shape: type[BaseModel], text: str, found: dict[str, Any], *, failed: bool = False) -> CallToolResult:
         structured = shape.model_validate(found).model_dump(mode="json", exclude_none=True)
-        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured, is_error=failed)
+        return CallToolResult(
+            content=[TextContent(type="text", text=text)], structured_content=structured, is_error=failed
+        )
 
     @server.tool(
         title="Remember a fact",
@@ -210,7 +210,11 @@ def build_server(call: Call) -> "MCPServer[Any]":
             "(`/share`), not for a tool. Text the person once had forgotten is refused: tell them, do not rephrase it."
         ),
         annotations=ToolAnnotations(
-            title="Remember a fact", read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            title="Remember a fact",
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
         ),
     )
     async def memory_add(
@@ -219,7 +223,9 @@ def build_server(call: Call) -> "MCPServer[Any]":
         category: Annotated[str, Field(description=f"{_CATEGORY}.")] = "general",
         title: Annotated[str | None, Field(description="A few words, if the fact is long.")] = None,
         tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
-        valid_from: Annotated[str | None, Field(description="ISO 8601 date from which it holds, if not from now.")] = None,
+        valid_from: Annotated[
+            str | None, Field(description="ISO 8601 date from which it holds, if not from now.")
+        ] = None,
         valid_to: Annotated[str | None, Field(description="ISO 8601 date until which it holds, if it ends.")] = None,
         scope: Annotated[Literal["project"] | None, Field(description="Only this project; leave it out.")] = None,
     ) -> Annotated[CallToolResult, Added]:
@@ -238,7 +244,11 @@ def build_server(call: Call) -> "MCPServer[Any]":
             "found means nothing is remembered, not that it is false."
         ),
         annotations=ToolAnnotations(
-            title="Search memory", read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            title="Search memory",
+            read_only_hint=True,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
         ),
     )
     async def memory_search(
@@ -254,11 +264,16 @@ def build_server(call: Call) -> "MCPServer[Any]":
         title="Read a memory",
         description="Read one memory in full, with where it came from and how it changed. For ids in the injected block or from memory_search.",
         annotations=ToolAnnotations(
-            title="Read a memory", read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            title="Read a memory",
+            read_only_hint=True,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
         ),
     )
     async def memory_get(
-        context: Context[Any, Any], id: Annotated[str, Field(description=_ID, min_length=1)]  # noqa: A002
+        context: Context[Any, Any],
+        id: Annotated[str, Field(description=_ID, min_length=1)],  # noqa: A002
     ) -> Annotated[CallToolResult, Shown]:
         found = await ask(context, "show", id=id)
         return answer(Shown, shown_text(found), found)
@@ -271,7 +286,11 @@ def build_server(call: Call) -> "MCPServer[Any]":
             "and ask."
         ),
         annotations=ToolAnnotations(
-            title="Forget a memory", read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
+            title="Forget a memory",
+            read_only_hint=False,
+            destructive_hint=True,
+            idempotent_hint=False,
+            open_world_hint=False,
         ),
     )
     async def memory_forget(
@@ -292,7 +311,11 @@ def build_server(call: Call) -> "MCPServer[Any]":
             "id. Give only what changes. Prefer this to adding a second memory that contradicts the first."
         ),
         annotations=ToolAnnotations(
-            title="Correct a memory", read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+            title="Correct a memory",
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=False,
+            open_world_hint=False,
         ),
     )
     async def memory_update(
@@ -309,73 +332,6 @@ def build_server(call: Call) -> "MCPServer[Any]":
         return answer(Updated, updated_text(found), found, failed=found.get("status") == "refused")
 
     return server
-
-
-def added_text(found: Mapping[str, Any]) -> str:
-    """A sentence for the model about what became of an addition."""
-    status, reason, short = found.get("status"), found.get("reason"), short_id(found.get("id"))
-    cut = found.get("redacted") or 0
-    note = f" {cut} secret or private part{'s were' if cut > 1 else ' was'} cut from it." if cut else ""
-    because = f": {reason}" if reason else ""
-    if status == "refused":
-        return f"Not stored{because}. Do not try again in other words; tell the person."
-    if status == "duplicate":
-        return f"Already remembered as {short}{because}.{note}"
-    if status == "candidate":
-        return f"Stored as {short}, unverified until the person approves it{because}.{note}"
-    return f"Stored as {short}{because}.{note}"
-
-
-def search_text(found: Mapping[str, Any]) -> str:
-    """The memories found, fenced as everywhere."""
-    memories = found.get("memories") or []
-    if not memories:
-        return "Nothing is remembered about this."
-    keyword = "" if found.get("mode") != "keyword" else "Only words were compared, not meanings.\n"
-    return keyword + fenced([line(memory) for memory in memories], memories)
-
-
-def shown_text(found: Mapping[str, Any]) -> str:
-    """A memory in full, and how it changed."""
-    memory = found["memory"]
-    head = line(memory | {"title": None, "content": ""}).text
-    whole = f"{memory['title']}: {memory['content']}" if memory.get("title") else memory["content"]
-    lines = [head + escape(whole).replace("\n", "\n  ")]
-    if quote := (memory.get("source") or {}).get("quote"):
-        lines.append(f"  evidence: {escape(quote)}")
-    for entry in found.get("history") or []:
-        said = (entry.get("at"), entry.get("op"), "by", entry.get("agent") or entry.get("actor"), entry.get("reason"))
-        lines.append("  history: " + escape(" ".join(str(part) for part in said if part)))
-    closed = f"It is closed since {memory['expired_at'][:10]}; another memory may have replaced it.\n" if memory.get("expired_at") else ""
-    return closed + fenced([Line(text, 0) for text in lines], [memory])
-
-
-def hidden_text(found: Mapping[str, Any]) -> str:
-    """A sentence for the model about what was forgotten."""
-    ids = ", ".join(short_id(memory.get("id")) for memory in found.get("hidden") or [])
-    return f"Forgotten: {ids}. It is not recalled any more, and the same text will be refused."
-
-
-def updated_text(found: Mapping[str, Any]) -> str:
-    """A sentence for the model about a correction."""
-    if found.get("status") == "refused":
-        return added_text(found)
-    reason = f" ({found['reason']})" if found.get("reason") else ""
-    return f"{short_id(found.get('replaced'))} is replaced by {short_id(found.get('id'))}{reason}."
-
-
-def short_id(memory_id: object) -> str:
-    """Long enough to be told apart, short enough to be typed."""
-    return str(memory_id or "")[:SHORT_ID]
-
-
-def fenced(lines: list[Line], memories: list[dict[str, Any]]) -> str:
-    """The lines in the fence of recalled memories, as in a prompt, but as many as there are."""
-    block = Block(MEMORY_TAG, max_tokens=math.inf, max_units=sys.maxsize)
-    unverified = any(memory.get("trust") == "candidate" for memory in memories)
-    for each in lines:
-        block.add_line(each, unverified=unverified)
-    return block.text
 
 
 async def manifest() -> dict[str, Any]:

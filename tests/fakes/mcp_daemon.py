@@ -30,7 +30,10 @@ MEMORY: dict[str, Any] = {
 ANSWERS: dict[str, dict[str, Any]] = {
     "add": {"id": MEMORY["id"], "status": "candidate", "reason": "", "redacted": 1},
     "search": {"memories": [MEMORY], "coverage": {"considered": 1, "total": 12}, "next": None, "mode": "hybrid"},
-    "show": {"memory": MEMORY, "history": [{"op": "add", "at": "2026-11-20T10:00:00Z", "actor": "agent", "reason": "asked"}]},
+    "show": {
+        "memory": MEMORY,
+        "history": [{"op": "add", "at": "2026-11-20T10:00:00Z", "actor": "agent", "reason": "asked"}],
+    },
     "forget": {"hidden": [MEMORY], "tombstones": 1},
     "edit": {"id": "m_99887766554433", "replaced": MEMORY["id"], "status": "added", "reason": ""},
 }

@@ -84,7 +84,13 @@ class Place:
         return session_scope(str(folder or self.alpha))
 
     def add(
-        self, content: str, *, folder: Path | None = None, everywhere: bool = False, author: Author = PERSON, **fields: Any
+        self,
+        content: str,
+        *,
+        folder: Path | None = None,
+        everywhere: bool = False,
+        author: Author = PERSON,
+        **fields: Any,
     ) -> str:
         """Remember something; returns its id."""
         scope = SessionScope(None) if everywhere else self.scope(folder)
@@ -97,7 +103,8 @@ class Place:
 
     def caller(self, folder: Path | None = None, *, tty: bool = True, **fields: Any) -> Caller:
         """The person's command line in that folder, unless `fields` says otherwise."""
-        return Caller(**({"client": "cli", "cwd": str(folder or self.alpha), "tty": tty} | fields))
+        given: dict[str, Any] = {"client": "cli", "cwd": str(folder or self.alpha), "tty": tty}
+        return Caller(**(given | fields))
 
     async def call(self, name: str, body: Mapping[str, Any], caller: Caller | None = None) -> dict[str, Any]:
         """One operation; the answer has gone through JSON as it does for every caller."""
@@ -105,7 +112,13 @@ class Place:
         return answer
 
     async def hook(
-        self, event: str, *, session: str = "s1", folder: Path | None = None, variables: Mapping[str, str] = {}, **fields: Any
+        self,
+        event: str,
+        *,
+        session: str = "s1",
+        folder: Path | None = None,
+        variables: Mapping[str, str] = {},
+        **fields: Any,
     ) -> str:
         """What Claude Code's hook for this event puts in front of the model; empty for nothing."""
         scripts = {"SessionStart": "cems_session_start", "UserPromptSubmit": "cems_user_prompts_submit", "Stop": "cems_stop",

@@ -28,9 +28,13 @@ BODIES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def operation(kind: str, clock: int, body: dict[str, Any] | None = None, *, actor: str = "person", device: str = "d1") -> Operation:
+def operation(
+    kind: str, clock: int, body: dict[str, Any] | None = None, *, actor: str = "person", device: str = "d1"
+) -> Operation:
     stamp = f"2026-01-01T00:00:{clock:02d}.000Z/0000"
-    return Operation(f"{device}-{clock}-{kind}", kind, "m_1", stamp, device, clock, actor, "", "", body or BODIES[kind][0])
+    return Operation(
+        f"{device}-{clock}-{kind}", kind, "m_1", stamp, device, clock, actor, "", "", body or BODIES[kind][0]
+    )
 
 
 @st.composite
@@ -82,7 +86,9 @@ def test_a_correction_closes_at_its_own_instant_and_keeps_the_content() -> None:
 
 
 def test_of_two_corrections_the_first_stands() -> None:
-    folded = fold([operation("remember", 0), operation("close", 5, {"by": "m_3"}), operation("close", 3, {"by": "m_2"})])
+    folded = fold(
+        [operation("remember", 0), operation("close", 5, {"by": "m_3"}), operation("close", 3, {"by": "m_2"})]
+    )
     assert folded is not None
     assert folded.closed_by == "m_2"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from cems.core.embedding import Embedder
 from cems.core.policy import RecallPolicy
 from cems.core.recall import gate
 from cems.core.recall.candidate import Candidate
-from cems.core.recall.question import ask
+from cems.core.recall.question import Question, ask
 
 UNRELATED = (
     "make the header font bold",
@@ -32,14 +34,16 @@ RELATED = {
 
 
 def candidate(score: float = 0.6, gap: float = 0.0, margin: float = 0.2, scope: str = "project:x") -> Candidate:
-    return Candidate({"id": "m_1", "scope": scope}, overlap=0.5, matched=2, matched_weight=4, score=score, gap=gap, margin=margin)
+    return Candidate(
+        {"id": "m_1", "scope": scope}, overlap=0.5, matched=2, matched_weight=4, score=score, gap=gap, margin=margin
+    )
 
 
 PLAIN = ask("deploy the api to staging")
 
 
 @pytest.mark.parametrize("probability", [gate.hybrid, gate.keyword])
-def test_evidence_against_lowers_the_probability(probability: type[gate.hybrid]) -> None:
+def test_evidence_against_lowers_the_probability(probability: Callable[[Candidate, Question], float]) -> None:
     sure = probability(candidate(), PLAIN)
     assert 0 < sure < 1
     assert probability(candidate(gap=0.2), PLAIN) < sure

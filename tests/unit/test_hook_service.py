@@ -89,7 +89,9 @@ def test_a_command_is_carried_out_once_a_turn(place: Place) -> None:
     assert run(place.prompt(f"/remember {PORT}", prompt_id="t1")) == ""
 
 
-@pytest.mark.parametrize("prompt", ["yes", "Yes, do it.", "go ahead", "ok, please continue!", "y", "2", "let's do that"])
+@pytest.mark.parametrize(
+    "prompt", ["yes", "Yes, do it.", "go ahead", "ok, please continue!", "y", "2", "let's do that"]
+)
 def test_a_bare_yes_is_about_what_the_assistant_said_last(place: Place, prompt: str) -> None:
     place.add(PORT)
     run(place.hook("Stop", last_assistant_message=f"Shall I look up {QUESTION}?"))
@@ -190,7 +192,12 @@ def test_a_script_nobody_knows_is_answered_with_nothing(place: Place) -> None:
 
 def test_a_byte_order_mark_half_characters_and_a_huge_prompt_do_no_harm(place: Place) -> None:
     place.add(PORT)
-    payload = {"session_id": "s\ud800", "cwd": str(place.alpha), "hook_event_name": "UserPromptSubmit", "prompt_id": "\udfff"}
+    payload = {
+        "session_id": "s\ud800",
+        "cwd": str(place.alpha),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt_id": "\udfff",
+    }
     payload["prompt"] = f"\ud83d {QUESTION} " + "```\n" + "x = foo(1)\n" * 300_000 + "```"
     answer = run(place.hooks.answer("cems_user_prompts_submit", {}, b"\xef\xbb\xbf" + json.dumps(payload).encode()))
     assert PORT in answer.decode()
@@ -222,7 +229,9 @@ def _shared(factory: pytest.TempPathFactory) -> Place:
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.json")), ids=lambda path: path.stem)
 def test_every_recorded_input_is_answered_under_every_script_without_failing(place: Place, path: Path) -> None:
-    scripts = [each.stem for each in (Path(hooks_module.__file__).parents[2] / "adapters/claude_code/hooks").glob("cems_*.py")]
+    scripts = [
+        each.stem for each in (Path(hooks_module.__file__).parents[2] / "adapters/claude_code/hooks").glob("cems_*.py")
+    ]
     assert len(scripts) > 5
     for script in scripts:
         run(place.hooks.answer(script, {"CLAUDECODE": "1"}, path.read_bytes()))
@@ -333,7 +342,9 @@ def cold(place: Place) -> HookService:
     return service
 
 
-def test_a_command_typed_to_a_cold_daemon_is_carried_out_when_it_has_started(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_typed_to_a_cold_daemon_is_carried_out_when_it_has_started(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hooks_module, "_COMMAND_SECONDS", 0.05)
 
     async def work() -> None:
@@ -381,7 +392,8 @@ def test_a_command_that_fails_says_so(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", ["/context-menu is broken", "/share.md is missing", "/recall/foo", "/remembered it", "tell me about /remember x"]
+    "prompt",
+    ["/context-menu is broken", "/share.md is missing", "/recall/foo", "/remembered it", "tell me about /remember x"],
 )
 def test_what_only_begins_like_a_command_is_none(place: Place, prompt: str) -> None:
     commands = Waiting()

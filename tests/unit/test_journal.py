@@ -178,7 +178,9 @@ def test_a_clock_set_back_does_not_go_back(journal: Journal, monkeypatch: pytest
     assert clocks[2].startswith(clocks[0].partition("/")[0])
 
 
-def test_very_many_entries_at_one_instant_still_come_in_order(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_entries_at_one_instant_still_come_in_order(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     last = "2026-01-01T00:00:00.000Z/0000"
     monkeypatch.setattr(journal_module.time, "time", lambda: 0.0)
     for _ in range(70_000):
@@ -245,14 +247,20 @@ def test_a_removed_entry_is_found_and_named(home: Home, open_journal: OpenJourna
 
 def test_removed_entries_are_all_counted(home: Home, open_journal: OpenJournal) -> None:
     open_journal().append(notes("1", "2", "3", "4"))
-    tampered(home.journal, "DELETE FROM payloads WHERE op_id IN (SELECT op_id FROM chain WHERE seq < 4)", "DELETE FROM chain WHERE seq < 4")
+    tampered(
+        home.journal,
+        "DELETE FROM payloads WHERE op_id IN (SELECT op_id FROM chain WHERE seq < 4)",
+        "DELETE FROM chain WHERE seq < 4",
+    )
     assert problems(open_journal()) == [(4, "entries 1 to 3 are missing before this one")]
 
 
 @pytest.mark.parametrize("payloads_too", [True, False])
 def test_entries_cut_off_the_end_are_missed(home: Home, open_journal: OpenJournal, payloads_too: bool) -> None:
     open_journal().append(notes("1", "2", "3", "4"))
-    orphans = "DELETE FROM payloads WHERE op_id IN (SELECT op_id FROM chain WHERE seq > 2)" if payloads_too else "SELECT 1"
+    orphans = (
+        "DELETE FROM payloads WHERE op_id IN (SELECT op_id FROM chain WHERE seq > 2)" if payloads_too else "SELECT 1"
+    )
     tampered(home.journal, orphans, "DELETE FROM chain WHERE seq > 2")
     found = problems(open_journal())
     assert found[0] == (4, "the journal ended with entry 4, what comes after 2 is missing")
@@ -281,7 +289,10 @@ def test_an_entry_put_in_at_the_end_is_found_and_named(home: Home, open_journal:
 def test_an_entry_put_in_between_is_found_and_named(home: Home, open_journal: OpenJournal) -> None:
     open_journal().append(notes("1", "2", "3", "4"))
     tampered(
-        home.journal, "UPDATE chain SET seq = seq + 10 WHERE seq > 2", PUT_IN.format(seq=3), "UPDATE chain SET seq = seq - 9 WHERE seq > 10"
+        home.journal,
+        "UPDATE chain SET seq = seq + 10 WHERE seq > 2",
+        PUT_IN.format(seq=3),
+        "UPDATE chain SET seq = seq - 9 WHERE seq > 10",
     )
     assert open_journal().verify()[0].op_id == "new"
 

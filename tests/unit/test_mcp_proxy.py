@@ -30,6 +30,7 @@ from cems.core.paths import Home
 from cems.core.service import mcp_proxy
 from cems.core.service.endpoint import UNIX, Endpoint
 from cems.core.service.launch import launcher_source
+from cems.core.service.mcp_messages import MAX_LINE, path_of
 from cems.core.service.mcp_server import INSTRUCTIONS
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -165,7 +166,13 @@ def test_an_id_comes_back_as_it_was(place: Place, daemon: McpDaemon, request_id:
 
 def test_the_tools_are_listed_without_the_daemon(place: Place, daemon: McpDaemon) -> None:
     tools = place.proxy().start().ask("tools/list")["result"]["tools"]
-    assert [tool["name"] for tool in tools] == ["memory_add", "memory_search", "memory_get", "memory_forget", "memory_update"]
+    assert [tool["name"] for tool in tools] == [
+        "memory_add",
+        "memory_search",
+        "memory_get",
+        "memory_forget",
+        "memory_update",
+    ]
     assert daemon._app is None
 
 
@@ -177,7 +184,9 @@ def test_the_tools_are_listed_without_the_daemon(place: Place, daemon: McpDaemon
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
     ],
 )  # fmt: skip
-def test_a_broken_line_is_an_error_and_the_next_one_is_answered(place: Place, daemon: McpDaemon, line: bytes, code: int) -> None:
+def test_a_broken_line_is_an_error_and_the_next_one_is_answered(
+    place: Place, daemon: McpDaemon, line: bytes, code: int
+) -> None:
     client = place.proxy()
     client.write(line + b"\n")
     assert client.receive()["error"]["code"] == code
@@ -227,7 +236,14 @@ def test_the_clients_roots_are_asked_for_and_asked_again_when_they_change(place:
         request = client.receive()
         assert request["method"] == "roots/list"
         # A call that comes before the answer waits for it.
-        client.send({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "memory_get", "arguments": {"id": "m_1"}}})
+        client.send(
+            {
+                "jsonrpc": "2.0",
+                "id": 9,
+                "method": "tools/call",
+                "params": {"name": "memory_get", "arguments": {"id": "m_1"}},
+            }
+        )
         time.sleep(0.1)
         roots = [{"uri": f"file:///work/{folder}%20%C3%BC"}, {"uri": "https://example.com/x"}, {"name": "no uri"}]
         client.send({"jsonrpc": "2.0", "id": request["id"], "result": {"roots": roots}})
@@ -280,8 +296,12 @@ def test_long_lines_pass_and_too_long_ones_are_answered_with_their_id(place: Pla
     client = place.proxy().start()
     client.call("memory_add", content="x" * 3_000_000)
     assert len(daemon.asked[0][1]["content"]) == 3_000_000
-    padding = b"x" * (mcp_proxy.MAX_LINE + 1000)
-    client.write(b'{"method":"tools/call","params":{"name":"memory_add","arguments":{"content":"' + padding + b'"}},"jsonrpc":"2.0","id":77}\n')
+    padding = b"x" * (MAX_LINE + 1000)
+    client.write(
+        b'{"method":"tools/call","params":{"name":"memory_add","arguments":{"content":"'
+        + padding
+        + b'"}},"jsonrpc":"2.0","id":77}\n'
+    )
     answer = client.receive()
     assert (answer["id"], answer["error"]["code"]) == (77, -32600)
     client.write(b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"content":"' + padding + b'"}}\n')
@@ -390,7 +410,7 @@ def test_a_change_that_may_have_happened_is_not_made_twice(place: Place, tool: s
     [
         (b"SSH-2.0-OpenSSH\r\n\r\n", "not one of ours"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n<html", "unexpected (HTTP 200)"),
-        (b'HTTP/1.1 503 No\r\ncontent-length: 52\r\n\r\n{"error": {"code": "starting", "message": "not yet"}}', "not yet"),
+        (b'HTTP/1.1 503 No\r\ncontent-length: 53\r\n\r\n{"error": {"code": "starting", "message": "not yet"}}', "not yet"),
         (b"HTTP/1.1 500 No\r\ncontent-length: 2\r\n\r\n{}", "refused the call (HTTP 500)"),
         (b'HTTP/1.1 200 OK\r\ncontent-length: 36\r\n\r\n{"jsonrpc":"2.0","id":8,"result":{}}', "refused the call (HTTP 200)"),
     ],
@@ -447,7 +467,9 @@ def test_initialize_takes_less_than_three_bare_interpreters(place: Place, daemon
 
     def initialize() -> float:
         began = time.perf_counter()
-        with subprocess.Popen([place.launcher], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.environment) as process:
+        with subprocess.Popen(
+            [place.launcher], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.environment
+        ) as process:
             assert process.stdin
             assert process.stdout
             process.stdin.write(message)
@@ -568,4 +590,4 @@ def test_it_leaves_quietly_when_nobody_reads_it(place: Place, daemon: McpDaemon)
     ],
 )  # fmt: skip
 def test_a_root_is_the_path_of_a_local_file_uri(uri: Any, path: str) -> None:
-    assert mcp_proxy.path_of(uri) == path
+    assert path_of(uri) == path

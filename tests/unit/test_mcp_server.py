@@ -132,7 +132,12 @@ def test_what_is_recalled_is_fenced_data(daemon: McpDaemon) -> None:
 
 
 def test_nothing_found_is_said_and_no_empty_fence(daemon: McpDaemon) -> None:
-    daemon.answers["search"] = {"memories": [], "coverage": {"considered": 0, "total": 3}, "next": None, "mode": "keyword"}
+    daemon.answers["search"] = {
+        "memories": [],
+        "coverage": {"considered": 0, "total": 3},
+        "next": None,
+        "mode": "keyword",
+    }
     result = call(daemon, "memory_search", query="x")
     assert text(result) == "Nothing is remembered about this."
     assert not result.get("isError")

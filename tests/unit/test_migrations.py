@@ -98,7 +98,17 @@ def write_old_journal(path: Path, version: int) -> None:
     connection.executescript("PRAGMA journal_mode=WAL;" + SCHEMA_1)
     head = b"\0" * 32
     for seq, (kind, entity, body) in enumerate(ENTRIES, start=1):
-        columns = (f"{seq:032x}", kind, entity, f"2026-02-01T10:00:0{seq}.000Z/0000", "0a1b2c3d", seq, "person", "", "s")
+        columns = (
+            f"{seq:032x}",
+            kind,
+            entity,
+            f"2026-02-01T10:00:0{seq}.000Z/0000",
+            "0a1b2c3d",
+            seq,
+            "person",
+            "",
+            "s",
+        )
         salt, text = bytes([seq]) * 16, json.dumps(body, sort_keys=True)
         commitment = hashlib.sha256(salt + text.encode()).digest()
         head = hashlib.sha256(head + commitment + json.dumps([seq, *columns]).encode()).digest()
@@ -120,7 +130,8 @@ def test_a_journal_of_an_older_schema_opens_with_equal_memories(
     assert journal.connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
     rows = lookup.rows_by_id(journal.connection, [f"m_{n:024x}" for n in EXPECTED])
     found = {
-        int(i[2:], 16): (row["content"], row["state"], row["trust"], row["pinned"], row["scope"]) for i, row in rows.items()
+        int(i[2:], 16): (row["content"], row["state"], row["trust"], row["pinned"], row["scope"])
+        for i, row in rows.items()
     }
     assert found == EXPECTED
     for number, row in ((n, rows[f"m_{n:024x}"]) for n in EXPECTED):
@@ -153,7 +164,7 @@ def test_an_older_journal_is_as_well_guarded_as_a_new_one_and_goes_on(
     fresh.close()
 
 
-def test_a_migration_that_fails_leaves_the_journal_as_it_was(
+def test_a_migration_that_fails_leaves_the_journal_at_the_last_whole_step(
     home: Home, open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cems.core import journal_schema
@@ -194,7 +205,20 @@ def test_records_of_another_version_are_made_again_equal(home: Home, open_journa
 
 # -- the store -------------------------------------------------------------------------------------------------------
 
-STORE_1 = ["id", "scope", "category", "kind", "trust", "state", "title", "content", "recorded_at", "terms", "model", "row_hash"]
+STORE_1 = [
+    "id",
+    "scope",
+    "category",
+    "kind",
+    "trust",
+    "state",
+    "title",
+    "content",
+    "recorded_at",
+    "terms",
+    "model",
+    "row_hash",
+]
 
 
 async def write_old_table(folder: Path, name: str, dimension: int) -> None:
@@ -205,7 +229,9 @@ async def write_old_table(folder: Path, name: str, dimension: int) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize(("name", "dimension"), [("memories_v1_32", 32), ("memories_v2_16", 16), ("memories_v99_32", 32)])
+@pytest.mark.parametrize(
+    ("name", "dimension"), [("memories_v1_32", 32), ("memories_v2_16", 16), ("memories_v99_32", 32)]
+)
 def test_a_table_of_another_version_or_dimension_is_replaced_from_the_journal(
     home: Home, open_journal: OpenJournal, name: str, dimension: int
 ) -> None:

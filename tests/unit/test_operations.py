@@ -23,7 +23,9 @@ PORT = "The staging database listens on port 5433."
 QUESTION = "which port does the staging database listen on"
 
 
-def call(place: Place, name: str, body: Mapping[str, Any] | None = None, caller: Caller | None = None) -> dict[str, Any]:
+def call(
+    place: Place, name: str, body: Mapping[str, Any] | None = None, caller: Caller | None = None
+) -> dict[str, Any]:
     return run(place.call(name, body or {}, caller))
 
 
@@ -45,7 +47,12 @@ def test_what_a_person_adds_is_trusted_and_what_an_agent_adds_a_candidate(place:
     assert added["status"] == "added"
     assert added["category"] == "decisions"
     assert added["scope"].startswith("project:")
-    assert call(place, "add", {"content": PORT}) | {"reason": ""} == added | {"status": "duplicate", "scope": None, "category": None, "reason": ""}
+    assert call(place, "add", {"content": PORT}) | {"reason": ""} == added | {
+        "status": "duplicate",
+        "scope": None,
+        "category": None,
+        "reason": "",
+    }
     assert call(place, "add", {"content": "Logs go to Loki."}, agent(place))["status"] == "candidate"
 
 
@@ -60,7 +67,14 @@ def test_secrets_are_cut_and_counted(place: Place) -> None:
 
 
 def test_each_of_many_is_added_by_itself(place: Place) -> None:
-    items = [{"content": PORT}, {"content": ""}, "x", {"content": "Logs go to Loki.", "scope": "project"}, {"content": 7}, {"content": PORT}]
+    items = [
+        {"content": PORT},
+        {"content": ""},
+        "x",
+        {"content": "Logs go to Loki.", "scope": "project"},
+        {"content": 7},
+        {"content": PORT},
+    ]
     results = call(place, "add_many", {"items": items})["results"]
     assert [each["status"] for each in results] == ["added", "unusable", "unusable", "added", "unusable", "duplicate"]
     refused = call(place, "add_many", {"items": [{"content": "x", "scope": "user"}, {"content": "y"}]}, agent(place))
@@ -69,7 +83,9 @@ def test_each_of_many_is_added_by_itself(place: Place) -> None:
 
 def test_a_correction_closes_the_old_one(place: Place) -> None:
     old = place.add(PORT)
-    answer = call(place, "edit", {"id": old, "content": "The staging database listens on port 5434.", "reason": "moved"})
+    answer = call(
+        place, "edit", {"id": old, "content": "The staging database listens on port 5434.", "reason": "moved"}
+    )
     assert (answer["status"], answer["replaced"]) == ("added", old)
     assert [each["id"] for each in call(place, "search", {"query": QUESTION})["memories"]] == [answer["id"]]
     shown = call(place, "show", {"id": old})
@@ -141,7 +157,9 @@ def twice(place: Place) -> list[str]:
 
 
 @pytest.mark.parametrize("vectors", [False, True], ids=["words", "vectors"])
-def test_search_gives_related_ones_only_within_limit_scope_and_category(place: Place, bundled: Embedder, vectors: bool) -> None:
+def test_search_gives_related_ones_only_within_limit_scope_and_category(
+    place: Place, bundled: Embedder, vectors: bool
+) -> None:
     async def work() -> None:
         port = place.add(PORT, category="environment")
         decision = place.add("We decided that the staging database is rebuilt every night.", category="decisions")
@@ -155,7 +173,9 @@ def test_search_gives_related_ones_only_within_limit_scope_and_category(place: P
         else:
             await check(port, decision, everywhere, unrelated, other, query)
 
-    async def check(port: str, decision: str, everywhere: str, unrelated: str, other: str, query: dict[str, Any]) -> None:
+    async def check(
+        port: str, decision: str, everywhere: str, unrelated: str, other: str, query: dict[str, Any]
+    ) -> None:
         found = await place.call("search", query)
         assert {each["id"] for each in found["memories"]} == {port, decision, everywhere}
         assert found["mode"] == ("hybrid" if vectors else "keyword")
@@ -167,7 +187,7 @@ def test_search_gives_related_ones_only_within_limit_scope_and_category(place: P
         assert ids(await place.call("search", query | {"category": "decision"})) == [decision]
         assert ids(await place.call("search", query | {"scope": "user"})) == [everywhere]
         assert set(ids(await place.call("search", query | {"scope": "project"}))) == {port, decision}
-        assert ids(await place.call("search", query, place.caller(place.beta)))[0] == other
+        assert set(ids(await place.call("search", query, place.caller(place.beta)))) == {other, everywhere}
         model = (await place.call("show", {"id": port}))["memory"]["model"]
         assert model.startswith("bundled/") if vectors else model == ""
 
@@ -297,7 +317,6 @@ def test_without_a_store_there_is_nothing_to_rebuild(place: Place) -> None:
         ("add", {"content": "x", "confidence": 7}, "confidence"),
         ("add", {"content": "x", "valid_from": "soon"}, "date"),
         ("add", {"content": "x", "pin": "yes"}, "pin must be"),
-        ("add", {"content": "x", "scope": "galaxy"}, "galaxy"),
         ("add_many", {"items": "x"}, "items must be"),
         ("add_many", {}, "items must be"),
         ("search", {}, "query is missing"),
@@ -321,7 +340,9 @@ def test_without_a_store_there_is_nothing_to_rebuild(place: Place) -> None:
         ("settle", {"seconds": float("nan")}, "seconds must be"),
     ],
 )
-def test_wrong_arguments_are_usage_errors_that_name_them(place: Place, name: str, body: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_usage_errors_that_name_them(
+    place: Place, name: str, body: dict[str, Any], said: str
+) -> None:
     wrong = failure(place, name, body)
     assert (wrong.code, wrong.exit_status) == ("usage", 2)
     assert said in str(wrong)
@@ -348,11 +369,15 @@ def test_any_arguments_give_an_answer_or_an_error_a_caller_can_act_on(
     tmp_path_factory: pytest.TempPathFactory, name: str, body: dict[str, Any]
 ) -> None:
     place = _shared(tmp_path_factory)
+    assert run(_outcome(place, name, body)) in ("done", "usage", "ambiguous", "not_found", "refused")
+
+
+async def _outcome(place: Place, name: str, body: dict[str, Any]) -> str:
     try:
-        call(place, name, body)
+        await place.call(name, body)
     except OperationFailed as error:
-        assert error.exit_status in (1, 2, 3, 4)
-        assert error.code != "storage"
+        return error.code
+    return "done"
 
 
 _places: list[Place] = []

@@ -37,7 +37,7 @@ def test_another_projects_decisions_guidelines_and_pins_are_not_in_it(place: Pla
         ("Beta has no tests.", {"category": "guidelines"}),
         ("Beta is frozen.", {"pinned": True}),
     ):
-        place.add(content, folder=place.beta, **fields)  # type: ignore[arg-type]
+        place.add(content, folder=place.beta, **fields)
     text, ids = shown(place)
     assert ids == [control]
     assert "Beta" not in text

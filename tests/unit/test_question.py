@@ -62,6 +62,19 @@ class Cache:
         value = self._items[key]
         return value'''
 
+CONSTANTS = '''\
+NAMES = (
+    "TZ",
+    # The system keyring is reached through it.
+    "DBUS_SESSION_BUS_ADDRESS",
+)
+"""The only variables a daemon gets: never an agent's.
+
+They are handed on as they are.
+"""
+# Many hooks fire at once, and a broken one must not be restarted by every call.
+ENDINGS = ("_KEY", "_TOKEN", "_SECRET")'''
+
 JSON = '{\n  "name": "app",\n  "version": "1.0.0",\n  "scripts": {\n    "build": "vite build everything"\n  }\n}'
 
 SQL = """\
@@ -80,6 +93,7 @@ PASTED = {
     "log": LOG,
     "TypeScript": TYPESCRIPT,
     "Python": PYTHON,
+    "constants and their comments": CONSTANTS,
     "JSON": JSON,
     "SQL": SQL,
     "YAML": YAML,
@@ -88,7 +102,8 @@ PASTED = {
 
 @pytest.mark.parametrize("pasted", PASTED.values(), ids=PASTED)
 @pytest.mark.parametrize(
-    "arranged", ["{said}\n\n{pasted}", "{pasted}\n\n{said}", "{said}\n```\n{pasted}\n```", "~~~py\n{pasted}\n~~~ {said}"]
+    "arranged",
+    ["{said}\n\n{pasted}", "{pasted}\n\n{said}", "{said}\n```\n{pasted}\n```", "~~~py\n{pasted}\n~~~ {said}"],
 )
 def test_what_was_pasted_goes_and_the_sentence_stays(pasted: str, arranged: str) -> None:
     assert clean(arranged.format(said=SENTENCE, pasted=pasted)) == SENTENCE
@@ -123,7 +138,8 @@ def test_of_a_prompt_that_is_all_code_what_reads_most_like_words_is_asked() -> N
 
 
 @pytest.mark.parametrize(
-    "tag", ["cems-memory", "cems-profile", "system-reminder", "task-notification", "command-name", "private", "CEMS-Memory"]
+    "tag",
+    ["cems-memory", "cems-profile", "system-reminder", "task-notification", "command-name", "private", "CEMS-Memory"],
 )
 def test_machine_blocks_and_private_spans_are_not_searched_for(tag: str) -> None:
     block = f'<{tag} note="x">the database listens on 5433</{tag.lower()}>'
@@ -155,7 +171,13 @@ def test_cleaning_never_raises_and_gives_little_storable_text(prompt: str) -> No
     question.text.encode("utf-8")
 
 
-@given(st.lists(st.sampled_from(["```", "~~~", "<private>", "</private>", "<cems-memory ", ">", "\n", "- ", "foo();", "@@ ", "a b"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["```", "~~~", "<private>", "</private>", "<cems-memory ", ">", "\n", "- ", "foo();", "@@ ", "a b"]
+        )
+    )
+)
 def test_broken_markup_in_any_order_never_raises(parts: list[str]) -> None:
     ask("".join(parts))
 
@@ -190,12 +212,16 @@ def _seconds(prompt: str) -> float:
     return time.perf_counter() - began
 
 
-@pytest.mark.parametrize("prompt", ["rename this function", "what is wrong on line 12", "undo", "simplify it", "speed up the loop"])
+@pytest.mark.parametrize(
+    "prompt", ["rename this function", "what is wrong on line 12", "undo", "simplify it", "speed up the loop"]
+)
 def test_a_prompt_about_what_is_on_the_screen_is_seen_as_such(prompt: str) -> None:
     assert ask(prompt).deixis
 
 
-@pytest.mark.parametrize("prompt", ["what was the last decision on logging", "close the loophole in the login", "deploy to staging"])
+@pytest.mark.parametrize(
+    "prompt", ["what was the last decision on logging", "close the loophole in the login", "deploy to staging"]
+)
 def test_a_prompt_about_the_project_is_not(prompt: str) -> None:
     assert not ask(prompt).deixis
 

@@ -140,7 +140,25 @@ def test_a_memory_of_a_moment_ago_is_found_before_it_is_indexed(place: Place, bu
             assert await indexer.store.count() == 5, "the store was to be behind"
             found = await place.hooks.explain(QUESTION, place.scope())
             assert [each.id for each in found.injected] == [memory]
+            # Also by its meaning.
+            cosine = found.candidates[0].cosine
+            assert cosine is not None
+            assert cosine > 0.5
+
+    run(work())
+
+
+def test_when_the_store_lacks_very_many_they_are_found_by_their_words(place: Place, bundled: Embedder) -> None:
+    async def work() -> None:
+        async with place.with_vectors(bundled) as indexer:
+            memory = place.add(PORT)
+            for i in range(250):
+                place.add(f"Module number {i} is written by another team.")
+            assert await indexer.store.count() == 0, "the store was to be behind"
+            found = await place.hooks.explain(QUESTION, place.scope())
+            assert found.candidates[0].id == memory
             assert found.candidates[0].cosine is None
+            assert [each.id for each in found.injected] == [memory]
 
     run(work())
 

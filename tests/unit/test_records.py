@@ -125,7 +125,10 @@ def test_an_entry_that_cannot_be_read_hides_no_other_memory(
 def test_the_count_of_a_term_goes_with_its_last_memory(memories: Memories, journal: Journal) -> None:
     kept = memories.remember(Statement("deploy the server"), SHOP, PERSON).id
     assert kept
-    assert lookup.term_counts(journal.connection, ["deploy", "server", "none"], SHOP.readable) == {"deploy": 1, "server": 1}
+    assert lookup.term_counts(journal.connection, ["deploy", "server", "none"], SHOP.readable) == {
+        "deploy": 1,
+        "server": 1,
+    }
     memories.forget([kept], SHOP, PERSON)
     assert lookup.term_counts(journal.connection, ["deploy"], SHOP.readable) == {}
     assert lookup.live_count(journal.connection, SHOP.readable) == 0

@@ -130,7 +130,14 @@ def test_a_private_span_that_stays_open_takes_all_that_follows() -> None:
     assert clean("a <private>x <private>y</private> z").text == "a "
 
 
-OPENINGS = ["<private>", "<PRIVATE>", "<private class='x'>", "&lt;private&gt;", "\\u003cprivate\\u003e", "%3cprivate%3e"]
+OPENINGS = [
+    "<private>",
+    "<PRIVATE>",
+    "<private class='x'>",
+    "&lt;private&gt;",
+    "\\u003cprivate\\u003e",
+    "%3cprivate%3e",
+]
 CLOSINGS = ["</private>", "</PRIVATE >", "&lt;/private&gt;", "\\u003c/private\\u003e", "<\\/private>", "%3c/private%3e"]
 TAGS = st.sampled_from([*OPENINGS, *CLOSINGS, "<pri", "vate>", "<", "&lt;", "</", "private"])
 NOISE = st.text(max_size=12)
@@ -175,7 +182,9 @@ def test_cleaning_twice_changes_nothing_more(text: str) -> None:
     assert clean(text) == once
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb password=hunter2\ud83d", "\0\x0b\x85\u2028", "İ" * 50 + "password=hunter2"])
+@pytest.mark.parametrize(
+    "text", ["\ud800", "a\udfffb password=hunter2\ud83d", "\0\x0b\x85\u2028", "İ" * 50 + "password=hunter2"]
+)
 def test_odd_text_does_not_raise(text: str) -> None:
     assert "hunter2" not in clean(text).text
 

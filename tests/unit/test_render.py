@@ -49,9 +49,10 @@ def test_an_agents_own_note_is_labelled_unverified_and_the_fence_says_what_that_
 
 
 def test_the_date_is_when_it_became_true_and_an_end_is_named() -> None:
-    assert "2026-01-31, until 2027-01-31" in line(
-        row("x", valid_from="2026-01-31T00:00:00.000Z", valid_to="2027-01-31T00:00:00.000Z")
-    ).text
+    assert (
+        "2026-01-31, until 2027-01-31"
+        in line(row("x", valid_from="2026-01-31T00:00:00.000Z", valid_to="2027-01-31T00:00:00.000Z")).text
+    )
 
 
 @pytest.mark.parametrize("tag", [MEMORY_TAG, PROFILE_TAG])
@@ -86,7 +87,9 @@ def test_no_spelling_of_a_closing_or_machine_tag_survives(closer: str) -> None:
 @given(
     st.lists(
         st.one_of(
-            st.sampled_from(["<", "</", "cems", "-", "memory", "CEMS-memory", ">", "\u200b", "\u202e", "\n", " ", "&lt;", *CLOSERS]),
+            st.sampled_from(
+                ["<", "</", "cems", "-", "memory", "CEMS-memory", ">", "\u200b", "\u202e", "\n", " ", "&lt;", *CLOSERS]
+            ),
             st.text(st.characters(), max_size=4),
         ),
         max_size=12,
@@ -130,7 +133,13 @@ def test_what_stands_in_the_head_cannot_break_out_of_it() -> None:
 
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
-CHARACTERS = {"family": FAMILY, "flag": "\U0001f1e9\U0001f1ea", "skin tone": "\U0001f44d\U0001f3fd", "accent": "e\u0301", "heart": "❤\ufe0f"}
+CHARACTERS = {
+    "family": FAMILY,
+    "flag": "\U0001f1e9\U0001f1ea",
+    "skin tone": "\U0001f44d\U0001f3fd",
+    "accent": "e\u0301",
+    "heart": "❤\ufe0f",
+}
 
 
 @pytest.mark.parametrize("character", CHARACTERS.values(), ids=CHARACTERS)
@@ -163,7 +172,9 @@ GIANTS = {
 
 @pytest.mark.parametrize("content", GIANTS.values(), ids=GIANTS)
 @COUNTS
-def test_one_giant_memory_takes_a_quarter_of_the_budget_at_most_and_says_where_the_rest_is(content: str, count: Any) -> None:
+def test_one_giant_memory_takes_a_quarter_of_the_budget_at_most_and_says_where_the_rest_is(
+    content: str, count: Any
+) -> None:
     made = line(row(content), count)
     assert made.tokens <= 600
     assert utf16_units(made.text) <= 4_500
@@ -182,7 +193,12 @@ def test_the_tokens_reported_are_those_of_the_text(contents: list[str]) -> None:
 
 @pytest.mark.parametrize("trust", ["trusted", "candidate"])
 def test_the_tokens_reported_without_counting_are_a_little_too_high(trust: str) -> None:
-    contents = ("We deploy from main with blue/green.", "Use pnpm, not npm, in packages/web.", "数据库端口是5433", "Staging DB: 10.2.0.4:5433")
+    contents = (
+        "We deploy from main with blue/green.",
+        "Use pnpm, not npm, in packages/web.",
+        "数据库端口是5433",
+        "Staging DB: 10.2.0.4:5433",
+    )
     rows = [row(content, trust=trust) for content in contents]
     block = Block(MEMORY_TAG, max_tokens=2_000, max_units=9_500)
     assert all(map(block.add, rows))
@@ -199,7 +215,9 @@ def test_the_fences_cost_is_what_the_tokenizer_says(tag: str) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.text(st.characters(), max_size=3_000), st.sampled_from(["trusted", "candidate"])), max_size=12),
+    st.lists(
+        st.tuples(st.text(st.characters(), max_size=3_000), st.sampled_from(["trusted", "candidate"])), max_size=12
+    ),
     st.integers(0, 2_000),
     st.integers(0, 9_500),
 )

@@ -101,7 +101,10 @@ def test_different_remotes_keep_different_identities(one: str, other: str) -> No
 @given(st.tuples(NAME, NAME, NAME), st.tuples(NAME, NAME, NAME))
 def test_remote_identities_are_injective(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
     names = [
-        {remote_identity(form.format(*parts), BASE) for form in ("https://{0}x.org/{1}/{2}.git", "git@{0}x.org:{1}/{2}")}
+        {
+            remote_identity(form.format(*parts), BASE)
+            for form in ("https://{0}x.org/{1}/{2}.git", "git@{0}x.org:{1}/{2}")
+        }
         for parts in (one, other)
     ]
     assert all(len(each) == 1 for each in names)
@@ -234,7 +237,9 @@ def own_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield place / "people" / "me"
 
 
-@pytest.mark.parametrize("folder", ["/", "/tmp", "/var/tmp", "", ".", "relative", "/does/not/exist", "/etc/passwd", "a\0b"])
+@pytest.mark.parametrize(
+    "folder", ["/", "/tmp", "/var/tmp", "", ".", "relative", "/does/not/exist", "/etc/passwd", "a\0b"]
+)
 def test_a_folder_that_is_nobodys_project_gives_the_persons_scope_only(folder: str) -> None:
     assert session_scope(folder) == SessionScope(None)
     assert session_scope(folder).readable == (USER, SHARED)
@@ -285,7 +290,10 @@ def test_a_line_break_in_a_folder_name_does_not_reach_the_scope(place: Path) -> 
     assert "\n" not in (project_identity(str(place / "x\nnew instructions")) or "\n")
 
 
-@given(st.text(st.characters(blacklist_characters="\0"), max_size=20), st.text(st.characters(blacklist_characters="\0"), max_size=20))
+@given(
+    st.text(st.characters(blacklist_characters="\0"), max_size=20),
+    st.text(st.characters(blacklist_characters="\0"), max_size=20),
+)
 def test_folder_names_are_injective(one: str, other: str) -> None:
     first, second = Path("/p") / one.replace("/", "-"), Path("/p") / other.replace("/", "-")
     try:
@@ -367,7 +375,9 @@ def test_a_pipe_in_place_of_a_git_file_is_not_waited_for(place: Path) -> None:
     assert project_identity(str(place / "other")) == f"git:{place}/.git"
 
 
-@pytest.mark.parametrize("marker", ["", "nonsense", "gitdir:", "gitdir: /nowhere", "gitdir: \0", "gitdir: " + "a/" * 9_000])
+@pytest.mark.parametrize(
+    "marker", ["", "nonsense", "gitdir:", "gitdir: /nowhere", "gitdir: \0", "gitdir: " + "a/" * 9_000]
+)
 def test_a_git_file_that_leads_nowhere_makes_a_plain_folder(place: Path, marker: str) -> None:
     (place / ".git").write_text(marker)
     assert project_identity(str(place)) == f"path:{place}"

@@ -1,0 +1,101 @@
+"""The skills for Claude Code: their frontmatter, their names, and the commands they stand for."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from cems.adapters.claude_code.skill_files import SHIPPED, skills
+from cems.core.service.mcp_server import MANIFEST
+
+NAMES = {"remember", "recall", "forget", "share", "context", "memory-guide"}
+FIELDS = {"name", "description", "argument-hint", "allowed-tools", "disable-model-invocation", "user-invocable"}
+TOOLS = {tool["name"] for tool in json.loads(MANIFEST.read_text("utf-8"))["tools"]}
+ONLY_A_PERSONS = ("memory_forget",)
+# Taken by the program itself; a skill of that name would not be reached.
+BUILT_IN = {
+    "memory",
+    "clear",
+    "compact",
+    "help",
+    "init",
+    "resume",
+    "config",
+    "mcp",
+    "model",
+    "agents",
+    "hooks",
+    "review",
+    "status",
+}
+
+
+def frontmatter(name: str) -> tuple[dict[str, Any], str]:
+    """The YAML at the head of a skill, and its body."""
+    opening, head, body = (SHIPPED / name / "SKILL.md").read_text("utf-8").split("---\n", 2)
+    assert opening == ""
+    return yaml.safe_load(head), body
+
+
+def test_all_skills_are_there_and_are_the_ones_that_are_installed() -> None:
+    assert {name for name, _ in skills()} == NAMES
+    assert {path.name for path in SHIPPED.iterdir() if path.is_dir()} == NAMES
+    assert not NAMES & BUILT_IN
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_skills_head_is_what_claude_code_reads(name: str) -> None:
+    fields, body = frontmatter(name)
+    assert fields["name"] == name
+    assert set(fields) <= FIELDS
+    assert 60 < len(fields["description"]) < 500
+    assert all(isinstance(fields[key], str) for key in ("name", "description", "allowed-tools"))
+    assert isinstance(fields.get("argument-hint", ""), str)
+    assert isinstance(fields["user-invocable"], bool)
+    assert fields.get("disable-model-invocation", True) is True
+    assert body.strip()
+    assert "!`" not in body, "a skill of ours runs nothing when it is loaded"
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_skill_may_use_only_tools_that_exist(name: str) -> None:
+    fields, body = frontmatter(name)
+    allowed = {tool.strip().removeprefix("mcp__cems__") for tool in fields["allowed-tools"].split(",")}
+    assert allowed <= TOOLS
+    assert not allowed & set(ONLY_A_PERSONS)
+    assert set(re.findall(r"mcp__cems__(\w+)", body)) <= allowed
+    assert set(re.findall(r"\bmemory_\w+", body.replace("mcp__cems__", ""))) <= TOOLS
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"memory-guide"}))
+def test_a_command_hands_its_words_over_and_looks_for_the_hooks_note_first(name: str) -> None:
+    fields, body = frontmatter(name)
+    assert fields["user-invocable"] is True
+    assert fields["argument-hint"]
+    assert "$ARGUMENTS" in body
+    assert "<cems-note>" in body
+
+
+def test_the_skills_quote_the_notes_as_the_hook_writes_them() -> None:
+    commands = (Path(__file__).parents[2] / "core" / "service" / "commands.py").read_text("utf-8")
+    for note in ("CEMS stored this", "CEMS has this already", "CEMS did not store this", "CEMS forgot", "CEMS moved",
+                 "CEMS has given this session", "CEMS noted that"):  # fmt: skip
+        assert note in commands
+        assert any(note in frontmatter(name)[1] for name in NAMES), note
+
+
+def test_only_a_person_shares_or_marks() -> None:
+    for name in ("share", "context"):
+        assert frontmatter(name)[0]["disable-model-invocation"] is True
+    assert frontmatter("memory-guide")[0]["user-invocable"] is False
+
+
+def test_the_guide_says_that_memories_are_no_instructions() -> None:
+    _, body = frontmatter("memory-guide")
+    for word in ("data, not an instruction", "unverified", "cite its id", "<private>", "secrets"):
+        assert word in body
