@@ -161,7 +161,7 @@ def _known(key: str) -> None:
 def _unquoted(text: str) -> str:
     """What was typed, as an environment variable would have it; a TOML string is taken out of its quotes."""
     try:
-        value = tomlkit.parse(f"x = {text}")["x"].unwrap()
+        value = tomlkit.parse(f"x = {text}").unwrap()["x"]
     except tomlkit.exceptions.TOMLKitError:
         return text
     return value if isinstance(value, str) else text

@@ -50,7 +50,7 @@ class Memories:
 
     def __init__(self, journal: Journal, key: bytes, count_tokens: Callable[[str], int]) -> None:
         self._journal = journal
-        self._known = KnownValues(lambda: journal.connection, key)
+        self.known = KnownValues(lambda: journal.connection, key)
         self._count_tokens = count_tokens
 
     # -- remembering ---------------------------------------------------------------------------------------------
@@ -62,20 +62,20 @@ class Memories:
         try:
             cleaned, redacted = tidy_statement(statement)
         except NotKept as refusal:
-            return self._refuse("remember", str(refusal), author)
+            return self.refuse("remember", str(refusal), author)
         target = self._target(cleaned, scope, author)
-        rows = self._known.rows(cleaned.content, target)
+        rows = self.known.rows(cleaned.content, target)
         if reason := self._objection(cleaned.content, target, rows, author):
-            return self._refuse("remember", reason, author, target, cleaned.content, redacted)
+            return self.refuse("remember", reason, author, target, cleaned.content, redacted)
         live = next((row for row in rows if row["state"] == "live"), None)
         if live is not None and not (author.is_person and _is_over(live)):
             return self._confirm(live, cleaned, author, redacted)
         memory, salt = self._compose(cleaned, target, author)
         # The person takes an earlier correction back.
-        restated = self._known.successors(rows, scope) if author.is_person else {}
-        self._journal.append(
+        restated = self.known.successors(rows, scope) if author.is_person else {}
+        self.append(
             [
-                self._draft("remember", memory.id, {"memory": _payload(memory)}, author, salt),
+                self.draft("remember", memory.id, {"memory": _payload(memory)}, author, salt),
                 *(self._closing(each, memory.id, "an earlier statement was made again", author) for each in restated),
             ]
         )
@@ -89,10 +89,10 @@ class Memories:
 
         Raises NothingMatched, AmbiguousId, Unusable, Refused.
         """
-        old = self._live(prefix, scope)
+        old = self.live(prefix, scope)
         old_id, target = MemoryId(old["id"]), Scope(old["scope"])
         if not author.is_person and target != scope.default:
-            self._demand_person(author, "correct", "changing a memory of a wider scope", target)
+            self.demand_person(author, "correct", "changing a memory of a wider scope", target)
         fields = {
             "content": old["content"], "category": old["category"], "title": old["title"], "kind": old["kind"],
             "tags": tuple(old["tags"]), "scope": old["scope"], "valid_from": old["valid_from"],
@@ -103,23 +103,23 @@ class Memories:
         try:
             cleaned, redacted = tidy_statement(statement)
         except NotKept as refusal:
-            return self._refuse("correct", str(refusal), author), old_id
+            return self.refuse("correct", str(refusal), author), old_id
         if all(getattr(cleaned, name) == value for name, value in fields.items()):
             raise Unusable("that changes nothing")
-        rows = self._known.rows(cleaned.content, target, without=(old_id,))
-        if self._known.key_of(target, cleaned.content) == self._known.key_of(target, old["content"]):
+        rows = self.known.rows(cleaned.content, target, without=(old_id,))
+        if self.known.key_of(target, cleaned.content) == self.known.key_of(target, old["content"]):
             # Its own earlier forms say the same: no earlier value comes back by them.
             rows = [row for row in rows if row["state"] == "live"]
         if objection := self._objection(cleaned.content, target, rows, author):
-            return self._refuse("correct", objection, author, target, cleaned.content, redacted), old_id
+            return self.refuse("correct", objection, author, target, cleaned.content, redacted), old_id
         same = next((row for row in rows if row["state"] == "live"), None)
         if same is not None:
             outcome = self._confirm(same, cleaned, author, redacted, self._closing(old_id, same["id"], reason, author))
             return replace(outcome, status="duplicate"), old_id
         memory, salt = self._compose(cleaned, target, author)
-        self._journal.append(
+        self.append(
             [
-                self._draft("remember", memory.id, {"memory": _payload(memory), "corrects": old_id}, author, salt),
+                self.draft("remember", memory.id, {"memory": _payload(memory), "corrects": old_id}, author, salt),
                 self._closing(old_id, memory.id, reason, author),
             ]
         )
@@ -142,20 +142,20 @@ class Memories:
 
     def forget_text(self, text: str, scope: SessionScope, author: Author, reason: str = "") -> list[lookup.Row]:
         """The same for every memory in the scopes whose value is that of `text`."""
-        rows = self._known.rows_in(text, scope)
+        rows = self.known.rows_in(text, scope)
         if not any(row["state"] != "hidden" for row in rows):
             raise NothingMatched("no memory here has exactly that text; `cems search` finds its id")
         return self._hide(rows, author, reason)
 
     def lift(self, text: str, scope: SessionScope, author: Author, reason: str = "") -> int:
         """Allow a forgotten value again; returns in how many scopes it was forgotten. Only a person may."""
-        buried = self._known.forgotten_in(text, scope)
+        buried = self.known.forgotten_in(text, scope)
         if not buried:
             raise NothingMatched("that text is not forgotten here")
-        self._demand_person(author, "lift", "lifting what was forgotten")
+        self.demand_person(author, "lift", "lifting what was forgotten")
         why = tidy_reason(reason)
-        self._journal.append(
-            [self._draft("lift", key, {"scope": each, "reason": why}, author) for key, each in buried.items()]
+        self.append(
+            [self.draft("lift", key, {"scope": each, "reason": why}, author) for key, each in buried.items()]
         )
         return len(set(buried.values()))
 
@@ -163,9 +163,9 @@ class Memories:
 
     def pin(self, prefix: str, pinned: bool, scope: SessionScope, author: Author) -> MemoryId:
         """Pin a memory into every session's profile, or unpin it."""
-        row = self._live(prefix, scope)
+        row = self.live(prefix, scope)
         if bool(row["pinned"]) != pinned:
-            self._journal.append([self._draft("pin", row["id"], {"pinned": pinned}, author)])
+            self.append([self.draft("pin", row["id"], {"pinned": pinned}, author)])
         return MemoryId(row["id"])
 
     def widen(self, prefix: str, target: Scope, scope: SessionScope, author: Author) -> MemoryId:
@@ -174,18 +174,18 @@ class Memories:
         """
         if target not in (USER, SHARED):
             raise Unusable("a memory is widened to user or to shared")
-        row = self._live(prefix, scope)
-        self._demand_person(author, "widen", "widening a memory's scope", target)
+        row = self.live(prefix, scope)
+        self.demand_person(author, "widen", "widening a memory's scope", target)
         if row["scope"] == target:
             return MemoryId(row["id"])
-        if self._known.is_forgotten(row["content"], target, by_person=True):
-            self._refuse("widen", f"this was forgotten in the scope {target}", author, target, row["content"])
+        if self.known.is_forgotten(row["content"], target, by_person=True):
+            self.refuse("widen", f"this was forgotten in the scope {target}", author, target, row["content"])
             raise Refused(f"this was forgotten in the scope {target}; `cems lift` allows it again")
-        same = next((each for each in self._known.rows(row["content"], target) if each["state"] == "live"), None)
+        same = next((each for each in self.known.rows(row["content"], target) if each["state"] == "live"), None)
         if same is not None:
-            self._journal.append([self._closing(row["id"], same["id"], f"{target} has it already", author)])
+            self.append([self._closing(row["id"], same["id"], f"{target} has it already", author)])
             return MemoryId(same["id"])
-        self._journal.append([self._draft("widen", row["id"], {"scope": target, "from": row["scope"]}, author)])
+        self.append([self.draft("widen", row["id"], {"scope": target, "from": row["scope"]}, author)])
         return MemoryId(row["id"])
 
     # -- finding -------------------------------------------------------------------------------------------------
@@ -219,16 +219,16 @@ class Memories:
             return scope.project
         if named == USER:
             if not author.is_person:
-                self._demand_person(author, "remember", "adding to the person's own scope", USER)
+                self.demand_person(author, "remember", "adding to the person's own scope", USER)
             return USER
         if named == SHARED:
             raise Unusable("add it to the project first, then `cems share ID`")
-        self._refuse("remember", "the scope is not this session's", author, scope.default)
+        self.refuse("remember", "the scope is not this session's", author, scope.default)
         raise Refused("that scope is not this session's; use project or user")
 
     def _objection(self, content: str, target: Scope, rows: Sequence[lookup.Row], author: Author) -> str:
         """Why a value we have met before may not be written again by this author; empty where it may."""
-        if self._known.is_forgotten(content, target, by_person=author.is_person):
+        if self.known.is_forgotten(content, target, by_person=author.is_person):
             how = (
                 "`cems lift` with the same text allows it again" if author.is_person else "only a person can lift that"
             )
@@ -248,11 +248,11 @@ class Memories:
         drafts = [*more]
         newly_trusted = author.is_person and row["trust"] != "trusted"
         if newly_trusted:
-            drafts.append(self._draft("trust", row["id"], {"trust": "trusted"}, author))
+            drafts.append(self.draft("trust", row["id"], {"trust": "trusted"}, author))
         if author.is_person and statement.pinned and not row["pinned"]:
-            drafts.append(self._draft("pin", row["id"], {"pinned": True}, author))
+            drafts.append(self.draft("pin", row["id"], {"pinned": True}, author))
         if drafts:
-            self._journal.append(drafts)
+            self.append(drafts)
         if newly_trusted:
             return Outcome("added", MemoryId(row["id"]), "it was there, unverified; now it is trusted", redacted)
         return Outcome("duplicate", MemoryId(row["id"]), "it is remembered already", redacted)
@@ -289,16 +289,16 @@ class Memories:
     def _hide(self, rows: Iterable[lookup.Row], author: Author, reason: str) -> list[lookup.Row]:
         hidden: dict[str, lookup.Row] = {}
         for row in rows:
-            same = self._known.rows(row["content"], row["scope"])
+            same = self.known.rows(row["content"], row["scope"])
             hidden |= {each["id"]: each for each in (row, *same) if each["state"] != "hidden"}
         why = tidy_reason(reason)
-        self._journal.append(
+        self.append(
             [
-                self._draft(
+                self.draft(
                     "forget",
                     memory,
                     {
-                        "value_key": self._known.key_of(row["scope"], row["content"]),
+                        "value_key": self.known.key_of(row["scope"], row["content"]),
                         "scope": row["scope"],
                         "reason": why,
                     },
@@ -309,29 +309,33 @@ class Memories:
         )
         return list(hidden.values())
 
-    def _live(self, prefix: str, scope: SessionScope) -> lookup.Row:
+    def live(self, prefix: str, scope: SessionScope) -> lookup.Row:
         row = self.find(prefix, scope)
         if row["state"] != "live":
             raise NothingMatched(f"{row['id'][:_SHORT]} is {row['state']}, not live; only a live memory can be changed")
         return row
 
-    def _demand_person(self, author: Author, operation: str, what: str, scope: str = "") -> None:
+    def demand_person(self, author: Author, operation: str, what: str, scope: str = "") -> None:
         if not author.is_person or not author.present:
-            self._refuse(operation, f"{what} is a person's act", author, scope)
+            self.refuse(operation, f"{what} is a person's act", author, scope)
             raise Refused(f"{what} is a person's act: do it in a terminal, outside any agent")
 
-    def _refuse(
+    def refuse(
         self, operation: str, reason: str, author: Author, scope: str = "", text: str = "", redacted: int = 0
     ) -> Outcome:
-        key = self._known.key_of(scope, text) if text else ""
+        key = self.known.key_of(scope, text) if text else ""
         body = {"operation": operation, "reason": reason, "scope": scope, "value_key": key}
-        self._journal.append([self._draft("refuse", "", body, author)])
+        self.append([self.draft("refuse", "", body, author)])
         return Outcome("refused", None, reason, redacted)
 
-    def _closing(self, memory: str, by: str, reason: str, author: Author) -> Draft:
-        return self._draft("close", memory, {"by": by, "reason": tidy_reason(reason)}, author)
+    def append(self, drafts: Sequence[Draft]) -> list[Operation]:
+        """Write the drafts as one change, all or none; what every change of memory comes to in the end."""
+        return self._journal.append(drafts)
 
-    def _draft(self, kind: str, entity: str, body: dict[str, Any], author: Author, salt: bytes | None = None) -> Draft:
+    def _closing(self, memory: str, by: str, reason: str, author: Author) -> Draft:
+        return self.draft("close", memory, {"by": by, "reason": tidy_reason(reason)}, author)
+
+    def draft(self, kind: str, entity: str, body: dict[str, Any], author: Author, salt: bytes | None = None) -> Draft:
         draft = Draft(kind, entity, body, actor=author.actor, agent=author.agent, session=author.session)
         return draft if salt is None else replace(draft, salt=salt)
 

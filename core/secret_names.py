@@ -49,7 +49,7 @@ _TYPE = re.compile(
 )
 _FLAG = re.compile(r"(?<![A-Za-z0-9_-])--?(?P<name>[a-z][a-z0-9-]{2,60})[ \t]{1,8}(?=[^\s-])")
 _PROSE = re.compile(
-    r"(?i)\b(?P<name>password|passphrase|passcode|pwd|secret|token|api[ _-]?key|access[ _-]?key|secret[ _-]?key)"
+    r"(?i)(?<![A-Za-z0-9_])(?P<name>password|passphrase|passcode|pwd|secret|token|api[ _-]?key|access[ _-]?key|secret[ _-]?key)"
     r"(?:\s{1,4}(?:for|of|to|on)\s{1,4}[^\n.:;,]{1,60}?)?"
     r"(?:\s{1,4}(?:is|was|are|to|as)(?:\s{1,4}(?:now|still|set to|just))?:?|\s{0,4}[=:]|(?=\s{1,4}[\"'`]))\s{1,4}(?=\S)"
 )
@@ -88,7 +88,7 @@ _HASH_LABEL = re.compile(
 )
 _FOREIGN_END = re.compile(r"[^\x00-\x7f].*", re.DOTALL)
 _TELLING = re.compile(
-    r"(?i)pass|pwd|pswd|\bpw|key|secret|credential|token|auth|jwt|bearer|connectionstring|connection_string|mnemonic|seed|contrase"
+    r"(?i)pass|pwd|pswd|(?<![A-Za-z])pw|key|secret|credential|token|auth|jwt|bearer|connectionstring|connection_string|mnemonic|seed|contrase"
 )
 _SHELL_STARTS = ("\n", "export ", "set ", "env ", "ENV ", "ARG ", "-e ", "\\n", "$env:")
 # A value written without quotes that was looked at whole and refused is not looked into again beyond this length.

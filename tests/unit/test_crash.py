@@ -66,7 +66,9 @@ def write(seed, wake=lambda: None):
 """
 
 # Everything is imported once; each line on standard input makes one writer, as cheap as a fork.
-NURSERY = WRITER + """
+NURSERY = (
+    WRITER
+    + """
 clean("warm")
 for line in sys.stdin:
     child = os.fork()
@@ -75,9 +77,12 @@ for line in sys.stdin:
     os.waitpid(child, 0)
     say("ended")
 """
+)
 
 # One that feeds the store meanwhile, so that it is torn away in the middle of a write too.
-FEEDER = WRITER + """
+FEEDER = (
+    WRITER
+    + """
 import asyncio
 sys.path.insert(0, sys.argv[2])
 from tests.fakes.small_model import small_embedder
@@ -93,6 +98,7 @@ async def follow():
 
 asyncio.run(follow())
 """
+)
 
 
 class Writer:

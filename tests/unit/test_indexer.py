@@ -145,7 +145,9 @@ def test_opening_an_up_to_date_store_writes_and_embeds_nothing(home: Home, fille
     assert model_of(embedder).embedded == []
 
 
-def test_more_changes_than_one_batch_all_arrive(home: Home, memories: Memories, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_changes_than_one_batch_all_arrive(
+    home: Home, memories: Memories, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(indexer_module, "_BATCH", 3)
 
     async def work(indexer: Indexer) -> None:
@@ -193,7 +195,9 @@ def test_a_rebuilt_store_holds_the_same(home: Home, filled: list[str]) -> None:
     run(home, work)
 
 
-def test_a_rebuild_that_fails_is_finished_by_itself(home: Home, filled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebuild_that_fails_is_finished_by_itself(
+    home: Home, filled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(indexer: Indexer) -> None:
         real = Store.upsert
 
@@ -367,7 +371,14 @@ def test_rows_of_another_model_are_embedded_again(home: Home, filled: list[str])
         await equal(indexer)
         assert len(model_of(other).embedded) == 5
         assert indexer.store.model == "small@2"
-        assert len(await indexer.store.search_vector(other.embed_query("node"), live_filter(SHOP.readable, ("trusted",), "2999"), 9)) == 4
+        assert (
+            len(
+                await indexer.store.search_vector(
+                    other.embed_query("node"), live_filter(SHOP.readable, ("trusted",), "2999"), 9
+                )
+            )
+            == 4
+        )
 
     run(home, work, other)
 

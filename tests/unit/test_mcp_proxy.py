@@ -86,7 +86,7 @@ class Client:
         self.process.stdin.write(raw)
         self.process.stdin.flush()
 
-    def receive(self, seconds: float = 20.0) -> dict[str, Any]:
+    def receive(self, seconds: float = 60.0) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._answers.get(timeout=seconds))
         return found
 

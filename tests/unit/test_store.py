@@ -122,12 +122,16 @@ def test_what_the_filter_keeps_out_is_not_found_beside_what_it_lets_in(tmp_path:
     run(tmp_path, work)
 
 
-@pytest.mark.parametrize("scope", ["path:/it's here", 'path:/a"b', "path:/a\\b", "path:/a%_b", "path:/ü 汉", "path:/x') OR ('1'='1"])
+@pytest.mark.parametrize(
+    "scope", ["path:/it's here", 'path:/a"b', "path:/a\\b", "path:/a%_b", "path:/ü 汉", "path:/x') OR ('1'='1"]
+)
 def test_a_scope_of_any_spelling_is_a_value_and_no_part_of_the_query(tmp_path: Path, scope: str) -> None:
     async def work(store: Store) -> None:
         mine, other = row(1, "deploy", scope=scope), row(2, "deploy")
         await put(store, mine, other)
-        assert await by_text(store, "deploy", live(scope)) == await by_vector(store, "deploy", live(scope)) == [mine["id"]]
+        assert (
+            await by_text(store, "deploy", live(scope)) == await by_vector(store, "deploy", live(scope)) == [mine["id"]]
+        )
         assert await store.mean_vector(scope) is not None
         await store.delete([mine["id"], "m_'); DROP TABLE x; --"])
         assert await store.count() == 1
@@ -139,7 +143,17 @@ def test_odd_words_in_a_question_neither_fail_nor_mean_anything_else(tmp_path_fa
     folder = tmp_path_factory.mktemp("odd")
     loop = asyncio.new_event_loop()
     store, _ = loop.run_until_complete(open_store(folder, EMBEDDER.identity, 32))
-    texts = ["OR AND NOT NEAR", 'say "hello" (world)', "C++ c# .NET", "a:b^2 ~x *", "naïve façade", "हिन्दी भाषा", "ไทย", "🙂 emoji", "x" * 500]
+    texts = [
+        "OR AND NOT NEAR",
+        'say "hello" (world)',
+        "C++ c# .NET",
+        "a:b^2 ~x *",
+        "naïve façade",
+        "हिन्दी भाषा",
+        "ไทย",
+        "🙂 emoji",
+        "x" * 500,
+    ]
     loop.run_until_complete(put(store, *(row(n, text) for n, text in enumerate(texts))))
     for n, text in enumerate(texts):
         if terms(text):
@@ -150,7 +164,9 @@ def test_odd_words_in_a_question_neither_fail_nor_mean_anything_else(tmp_path_fa
     def any_text(text: str) -> None:
         loop.run_until_complete(by_text(store, text))
         # Terms that did not go through `terms` must not reach a parser either.
-        loop.run_until_complete(store.search_text([*text.encode("utf-8", "replace").decode().split(), '"', "+"], live(), 3))
+        loop.run_until_complete(
+            store.search_text([*text.encode("utf-8", "replace").decode().split(), '"', "+"], live(), 3)
+        )
 
     any_text()
     store.close()
@@ -249,7 +265,9 @@ def test_searches_and_writes_at_one_time_do_not_get_in_each_others_way(tmp_path:
             await store.optimize(force=n % 5 == 0)
 
         results = await asyncio.gather(
-            *(write(n) for n in range(1, 21)), *(by_text(store, "deploy") for _ in range(20)), *(by_vector(store, "deploy") for _ in range(20))
+            *(write(n) for n in range(1, 21)),
+            *(by_text(store, "deploy") for _ in range(20)),
+            *(by_vector(store, "deploy") for _ in range(20)),
         )
         assert all(result for result in results[20:])
         assert await store.count() == 21
