@@ -159,6 +159,13 @@ class Agent(HookAgent, Protocol):
         """How things stand in the folder that was set up, for `cems doctor`. Raises ConfigUnreadable."""
 
 
+class KeepsTranscripts(Protocol):
+    """What an adapter may have besides: the folders in which its agent keeps records of its sessions."""
+
+    def transcript_folders(self, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+        """The folders, there or not, for `home` and the environment of the person. Reads nothing."""
+
+
 def digest(data: bytes) -> str:
     """SHA-256 in hex, as records name contents."""
     return hashlib.sha256(data).hexdigest()

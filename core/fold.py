@@ -9,6 +9,7 @@ from typing import Any
 
 from cems.core.memory import Memory, State, parse_time
 
+_MAY_BE_NONE = ("expired_at", "archived_at", "valid_to")
 _AUTHORITY = {"derived": 0, "tool": 1, "import": 2, "agent": 3, "person": 4}
 
 
@@ -61,12 +62,19 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
     forgotten = False
     closed_by = ""
     changes: dict[str, Any] = {}
-    for operation in sorted(operations, key=lambda each: each.order):
-        body = operation.body
+    ordered = sorted(operations, key=lambda each: each.order)
+    # What a purge left of the entries it had to erase on a memory that stays.
+    instead = {k: v for each in ordered if each.kind == "purge" for k, v in each.body.get("instead", {}).items()}
+    for operation in ordered:
+        body = operation.body or instead.get(operation.op_id, {})
         match operation.kind:
             case "remember":
                 if memory is None and "memory" in body:
                     memory = Memory.model_validate(body["memory"])
+            case "close" if "valid_to" in body:
+                # It is still believed of the time before: what ends is its validity.
+                changes["valid_to"] = _instant(body["valid_to"])
+                closed_by = str(body.get("by", ""))
             case "close":
                 # The first correction stands: a later one closes the memory that replaced this.
                 if changes.get("expired_at") is None:
@@ -74,7 +82,9 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
                     closed_by = str(body.get("by", ""))
             case "reopen":
                 changes["expired_at"] = None
-                closed_by = ""
+                closed_by = str(body.get("by", ""))
+                if "valid_to" in body:
+                    changes["valid_to"] = _instant(body["valid_to"])
             case "forget":
                 forgotten = True
             case "trust":
@@ -90,7 +100,11 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
     if memory is None:
         return None
     return Folded(
-        memory.model_copy(update={k: v for k, v in changes.items() if v is not None or k.endswith("_at")}),
+        memory.model_copy(update={k: v for k, v in changes.items() if v is not None or k in _MAY_BE_NONE}),
         forgotten,
         closed_by,
     )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return parse_time(text) if text else None

@@ -137,6 +137,18 @@ class Indexer:
             await self.store.optimize(force=True)
             return await self.store.count()
 
+    async def erase(self) -> list[Path]:
+        """Leave nothing of what the records no longer hold in the store's files; returns older files that stayed."""
+        async with self._writing:
+            self._idle.clear()
+            # Whatever stops this half way: `run` goes on with it.
+            self._woken.set()
+            earlier = [path for path in self._folder.rglob("*") if path.is_file()]
+            await self._reconcile()
+            await self.store.rewrite()
+            self._remove_asides()
+            return [path for path in earlier if path.exists() and path.suffix != ".json"]
+
     async def _recover(self) -> None:
         """After a failure: compare again, and open again where the files themselves have become unreadable."""
         self._reconciled = False

@@ -12,7 +12,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -248,6 +248,14 @@ def operations_where(
     )
     for seq, *columns, body in rows:
         yield seq, _operation(columns, json.loads(body) if body else {})
+
+
+def erase_payloads(connection: sqlite3.Connection, op_ids: Iterable[str], clock: str) -> None:
+    """Erase what these entries said, with their salts; the chain over the commitments stays whole."""
+    connection.executemany(
+        "UPDATE payloads SET body = NULL, salt = NULL, erased_at = ? WHERE op_id = ? AND body IS NOT NULL",
+        [(clock, op_id) for op_id in op_ids],
+    )
 
 
 def _operation(values: Sequence[Any], body: dict[str, Any]) -> Operation:

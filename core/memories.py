@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from cems.core.fold import Operation
 from cems.core.journal import Draft, Journal, operations_on
 from cems.core.known_values import KnownValues
-from cems.core.memory import Memory, MemoryId, Source, memory_id, parse_time
+from cems.core.memory import Memory, MemoryId, Source, format_time, memory_id, parse_time
 from cems.core.recall import lookup
 from cems.core.scope import SHARED, USER, Scope, SessionScope
 from cems.core.statement import Author, NotKept, Outcome, Statement, Unusable, tidy_reason, tidy_statement
@@ -53,6 +54,11 @@ class Memories:
         self.known = KnownValues(lambda: journal.connection, key)
         self._count_tokens = count_tokens
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The writer's connection to the journal; for the writer's thread only."""
+        return self._journal.connection
+
     # -- remembering ---------------------------------------------------------------------------------------------
 
     def remember(self, statement: Statement, scope: SessionScope, author: Author) -> Outcome:
@@ -62,7 +68,7 @@ class Memories:
         try:
             cleaned, redacted = tidy_statement(statement)
         except NotKept as refusal:
-            return self.refuse("remember", str(refusal), author)
+            return self.refuse("remember", str(refusal), author, scope.default)
         target = self._target(cleaned, scope, author)
         rows = self.known.rows(cleaned.content, target)
         if reason := self._objection(cleaned.content, target, rows, author):
@@ -70,13 +76,18 @@ class Memories:
         live = next((row for row in rows if row["state"] == "live"), None)
         if live is not None and not (author.is_person and _is_over(live)):
             return self._confirm(live, cleaned, author, redacted)
-        memory, salt = self._compose(cleaned, target, author)
+        memory, salt = self.compose(cleaned, target, author)
         # The person takes an earlier correction back.
         restated = self.known.successors(rows, scope) if author.is_person else {}
         self.append(
             [
                 self.draft("remember", memory.id, {"memory": _payload(memory)}, author, salt),
-                *(self._closing(each, memory.id, "an earlier statement was made again", author) for each in restated),
+                *(
+                    self._closing(
+                        each, memory.id, "an earlier statement was made again", author, _end_of(row, cleaned.valid_from)
+                    )
+                    for each, row in restated.items()
+                ),
             ]
         )
         return _kept(memory, redacted)
@@ -85,7 +96,8 @@ class Memories:
         self, prefix: str, changes: dict[str, Any], scope: SessionScope, author: Author, reason: str = ""
     ) -> tuple[Outcome, MemoryId]:
         """Close a memory and put a corrected one in its place (or one that says the same already); returns the outcome
-        and the closed one's id.
+        and the closed one's id. Where a new text comes with `valid_from`, the old one was right until then: only its
+        validity is closed, at that instant.
 
         Raises NothingMatched, AmbiguousId, Unusable, Refused.
         """
@@ -99,11 +111,15 @@ class Memories:
             "valid_to": old["valid_to"], "pinned": old["pinned"], "confidence": old["confidence"],
         }  # fmt: skip
         given = {name: tuple(value) if name == "tags" else value for name, value in changes.items()}
-        statement = Statement(**(fields | {name: value for name, value in given.items() if value is not None}))
+        given = {name: value for name, value in given.items() if value is not None}
+        ends = _end_of(old, given.get("valid_from"))
+        if ends and self.known.key_of(target, given.get("content", "")) == self.known.key_of(target, old["content"]):
+            ends = ""
+        statement = Statement(**(fields | ({"valid_to": None} if ends else {}) | given))
         try:
             cleaned, redacted = tidy_statement(statement)
         except NotKept as refusal:
-            return self.refuse("correct", str(refusal), author), old_id
+            return self.refuse("correct", str(refusal), author, target), old_id
         if all(getattr(cleaned, name) == value for name, value in fields.items()):
             raise Unusable("that changes nothing")
         rows = self.known.rows(cleaned.content, target, without=(old_id,))
@@ -112,15 +128,15 @@ class Memories:
             rows = [row for row in rows if row["state"] == "live"]
         if objection := self._objection(cleaned.content, target, rows, author):
             return self.refuse("correct", objection, author, target, cleaned.content, redacted), old_id
-        same = next((row for row in rows if row["state"] == "live"), None)
+        same = next((row for row in rows if row["state"] == "live" and not _is_over(row)), None)
         if same is not None:
-            outcome = self._confirm(same, cleaned, author, redacted, self._closing(old_id, same["id"], reason, author))
-            return replace(outcome, status="duplicate"), old_id
-        memory, salt = self._compose(cleaned, target, author)
+            closing = self._closing(old_id, same["id"], reason, author, ends)
+            return replace(self._confirm(same, cleaned, author, redacted, closing), status="duplicate"), old_id
+        memory, salt = self.compose(cleaned, target, author)
         self.append(
             [
                 self.draft("remember", memory.id, {"memory": _payload(memory), "corrects": old_id}, author, salt),
-                self._closing(old_id, memory.id, reason, author),
+                self._closing(old_id, memory.id, reason, author, ends),
             ]
         )
         return _kept(memory, redacted), old_id
@@ -154,9 +170,7 @@ class Memories:
             raise NothingMatched("that text is not forgotten here")
         self.demand_person(author, "lift", "lifting what was forgotten")
         why = tidy_reason(reason)
-        self.append(
-            [self.draft("lift", key, {"scope": each, "reason": why}, author) for key, each in buried.items()]
-        )
+        self.append([self.draft("lift", key, {"scope": each, "reason": why}, author) for key, each in buried.items()])
         return len(set(buried.values()))
 
     # -- the smaller changes -------------------------------------------------------------------------------------
@@ -235,12 +249,13 @@ class Memories:
             return f"this was forgotten; {how}"
         if author.is_person:
             return ""
-        live = next((row for row in rows if row["state"] == "live"), None)
+        live = next((row for row in rows if row["state"] == "live" and not (row["closed_by"] and _is_over(row))), None)
         if live is not None:
             return "a person rejected this" if live["trust"] == "rejected" else ""
-        closed = next((row for row in rows if row["state"] == "closed"), None)
+        closed = next((row for row in rows if row["state"] in ("closed", "live")), None)
         if closed is not None:
-            return f"this was corrected before (by {closed['closed_by'][:_SHORT]}); only a person can restate it"
+            how = f"corrected before (by {closed['closed_by'][:_SHORT]})" if closed["closed_by"] else "retracted before"
+            return f"this was {how}; only a person can restate it"
         return ""
 
     def _confirm(self, row: lookup.Row, statement: Statement, author: Author, redacted: int, *more: Draft) -> Outcome:
@@ -257,7 +272,8 @@ class Memories:
             return Outcome("added", MemoryId(row["id"]), "it was there, unverified; now it is trusted", redacted)
         return Outcome("duplicate", MemoryId(row["id"]), "it is remembered already", redacted)
 
-    def _compose(self, statement: Statement, target: Scope, author: Author) -> tuple[Memory, bytes]:
+    def compose(self, statement: Statement, target: Scope, author: Author) -> tuple[Memory, bytes]:
+        """The memory that a statement makes, and the salt its id depends on; nothing is written. Raises Unusable."""
         salt = secrets.token_bytes(16)
         now = self._journal.now()
         most = 1.0 if author.is_person else _MACHINE_CONFIDENCE
@@ -329,11 +345,17 @@ class Memories:
         return Outcome("refused", None, reason, redacted)
 
     def append(self, drafts: Sequence[Draft]) -> list[Operation]:
-        """Write the drafts as one change, all or none; what every change of memory comes to in the end."""
-        return self._journal.append(drafts)
+        """Write the drafts as one change, all or none; what every change of memory comes to in the end.
 
-    def _closing(self, memory: str, by: str, reason: str, author: Author) -> Draft:
-        return self.draft("close", memory, {"by": by, "reason": tidy_reason(reason)}, author)
+        Several drafts get one `group` in their bodies: `cems undo` takes them back together.
+        """
+        group = {"group": secrets.token_hex(8)} if len(drafts) > 1 else {}
+        return self._journal.append([replace(draft, body=group | draft.body) for draft in drafts])
+
+    def _closing(self, memory: str, by: str, reason: str, author: Author, ends: str = "") -> Draft:
+        """Closes what was believed; where it `ends` at an instant, what holds."""
+        body = {"by": by, "reason": tidy_reason(reason)} | ({"valid_to": ends} if ends else {})
+        return self.draft("close", memory, body, author)
 
     def draft(self, kind: str, entity: str, body: dict[str, Any], author: Author, salt: bytes | None = None) -> Draft:
         draft = Draft(kind, entity, body, actor=author.actor, agent=author.agent, session=author.session)
@@ -344,6 +366,15 @@ def _kept(memory: Memory, redacted: int) -> Outcome:
     status: Literal["added", "candidate"] = "added" if memory.trust == "trusted" else "candidate"
     reason = "" if status == "added" else "noted by an agent; shown as unverified until a person approves it"
     return Outcome(status, memory.id, reason, redacted, memory)
+
+
+def _end_of(row: lookup.Row, valid_from: str | None) -> str:
+    """When this memory ceases to hold if another holds from then on; empty where that one holds from its beginning."""
+    try:
+        since = format_time(parse_time(valid_from)) if valid_from else ""
+    except ValueError as error:
+        raise Unusable(f"valid_from: {error}") from None
+    return min(since, row["valid_to"] or since) if since and since > (row["valid_from"] or "") else ""
 
 
 def _is_over(row: lookup.Row) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cems.core.fold import Operation, fold
-from cems.core.journal import operations_where
+from cems.core.journal import erase_payloads, operations_where
 from cems.core.memory import Memory, format_time
 from cems.core.recall.terms import terms
 from cems.core.recall.versions import WANTED, records_are_current
@@ -101,7 +101,9 @@ class Records:
                 return
             case "forget" | "lift":
                 self._entomb(connection, seq, operation)
-        if operation.kind != "lift":
+            case "purge":
+                erase_payloads(connection, operation.body.get("erased", ()), operation.clock)
+        if operation.kind != "lift" and operation.entity:
             self._refold(connection, operation.entity)
 
     def _entomb(self, connection: sqlite3.Connection, seq: int, operation: Operation) -> None:
@@ -141,14 +143,16 @@ class Records:
 
     def _refold(self, connection: sqlite3.Connection, memory_id: str) -> None:
         row = self._row(connection, memory_id, list(operations_where(connection, "entity = ?", memory_id)))
-        if row is None:
-            return
         old = connection.execute("SELECT n, scope, state, terms FROM records WHERE id = ?", (memory_id,)).fetchone()
         if old:
             connection.execute(
                 "INSERT INTO keywords (keywords, rowid, terms) VALUES ('delete', ?, ?)", (old[0], old[3])
             )
             self._count(connection, old[1], old[3], -1 if old[2] == "live" else 0)
+        if row is None:
+            # Nothing tells any more what it said.
+            connection.execute("DELETE FROM records WHERE id = ?", (memory_id,))
+            return
         connection.execute(_PUT, row)
         connection.execute("INSERT INTO keywords (rowid, terms) VALUES (:n, :terms)", row)
         self._count(connection, row["scope"], row["terms"], 1 if row["state"] == "live" else 0)

@@ -18,6 +18,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cems.core.turnstile import Turnstile
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -59,6 +61,7 @@ class Store:
         self._connection = connection
         self._table = table
         self._changing = asyncio.Lock()
+        self._gate = Turnstile()
         self._rows: int | None = None
         self._generation = 0
         self._indexed = False
@@ -94,20 +97,22 @@ class Store:
         await self.ensure_indexes()
         from lancedb.query import MatchQuery
 
-        query = self._table.query().where(where).nearest_to_text(MatchQuery(" ".join(terms), "terms"))
-        return self._hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow())
+        async with self._gate.reading():
+            query = self._table.query().where(where).nearest_to_text(MatchQuery(" ".join(terms), "terms"))
+            return self._hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow())
 
     async def search_vector(self, vector: Vector, where: str, limit: int) -> list[Hit]:
         """The rows nearest by cosine among those of this model, within the filter."""
         rows = await self.size()
         if not rows:
             return []
-        query = self._table.query().nearest_to(vector).distance_type("cosine").column("vector")
-        query = query.where(f"({where}) AND model = {_literal(self.model)}")
-        if rows > _FLAT_UP_TO:
-            # Under a narrow filter the default number of probes misses most of the matching rows.
-            query = query.minimum_nprobes(20).maximum_nprobes(0)
-        return self._hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow())
+        async with self._gate.reading():
+            query = self._table.query().nearest_to(vector).distance_type("cosine").column("vector")
+            query = query.where(f"({where}) AND model = {_literal(self.model)}")
+            if rows > _FLAT_UP_TO:
+                # Under a narrow filter the default number of probes misses most of the matching rows.
+                query = query.minimum_nprobes(20).maximum_nprobes(0)
+            return self._hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow())
 
     async def mean_vector(self, scope: str) -> Vector | None:
         """The mean of the scope's live vectors (of a sample of at most 2,000); None where there are none."""
@@ -117,7 +122,8 @@ class Store:
 
         generation = self._generation
         where = f"scope = {_literal(scope)} AND state = 'live' AND model = {_literal(self.model)}"
-        found = await self._table.query().where(where).select(["vector"]).limit(_MEAN_SAMPLE).to_arrow()
+        async with self._gate.reading():
+            found = await self._table.query().where(where).select(["vector"]).limit(_MEAN_SAMPLE).to_arrow()
         vectors = _matrix(found.column("vector"), self.dimension)
         mean = np.asarray(vectors.mean(axis=0), dtype=np.float32) if len(vectors) else None
         if generation == self._generation:
@@ -129,14 +135,16 @@ class Store:
         if not ids:
             return {}
         where = f"id IN ({_literals(ids)}) AND model = {_literal(self.model)}"
-        found = await self._table.query().where(where).select(["id", "text_digest", "vector"]).to_arrow()
+        async with self._gate.reading():
+            found = await self._table.query().where(where).select(["id", "text_digest", "vector"]).to_arrow()
         matrix = _matrix(found.column("vector"), self.dimension)
         names = zip(found.column("id").to_pylist(), found.column("text_digest").to_pylist(), strict=True)
         return {memory_id: (digest, matrix[i]) for i, (memory_id, digest) in enumerate(names)}
 
     async def count(self, where: str | None = None) -> int:
         """Rows in the table, or those the filter lets through."""
-        return int(await self._table.count_rows(where))
+        async with self._gate.reading():
+            return int(await self._table.count_rows(where))
 
     async def size(self) -> int:
         """Rows in the table, counted once between two changes."""
@@ -153,7 +161,7 @@ class Store:
         """
         entries: dict[str, int] = {}
         bad: dict[str, None] = {}
-        async with _reading():
+        async with self._gate.reading(), _reading():
             query = self._table.query().select([*_HASHED, "row_hash", "vector"])
             async for batch in await query.to_batches(max_batch_length=1000):
                 matrix = _matrix(batch.column("vector"), self.dimension)
@@ -168,7 +176,7 @@ class Store:
 
         Raises StoreDamaged where the files cannot be read.
         """
-        async with _reading():
+        async with self._gate.reading(), _reading():
             found = await self._table.query().select(["id", "seq", "model"]).to_arrow()
             columns = (found.column(name).to_pylist() for name in ("id", "seq", "model"))
             return {i: seq if model == self.model else -1 for i, seq, model in zip(*columns, strict=True)}
@@ -234,6 +242,33 @@ class Store:
         rows = zip(found.column("id").to_pylist(), found.column("model").to_pylist(), strict=True)
         return [Hit(memory, matrix[i] if model == self.model else None) for i, (memory, model) in enumerate(rows)]
 
+    async def rewrite(self) -> None:
+        """Write the table anew and remove every file of its earlier versions, so that nothing deleted is left on disk.
+
+        `optimize` cannot do that: it leaves a deleted row in its fragment's file until a tenth of the fragment is gone.
+        Searches under way end first; those that come meanwhile wait. Takes the table into memory once.
+        """
+        import warnings
+
+        async with self._changing:
+            data = await self._table.query().to_arrow()
+            self._table = await self._connection.create_table(self._table.name, data=data, mode="overwrite")
+            self._changed()
+            self._indexed = False
+            async with self._gate.shut():
+                warnings.filterwarnings("ignore", message=r"optimize\(cleanup_older_than=0\)")
+                # Safe only because this process is the single writer and nobody of it reads or writes now.
+                await self._table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+            self.unoptimized, self._unpruned_since = 0, None
+        await self.ensure_indexes()
+
+    async def probe(self, row: Mapping[str, Any]) -> bool:
+        """Whether a live row is found through the indexes of words, id, scope and state. Raises StoreDamaged."""
+        where = f"id = {_literal(row['id'])} AND scope = {_literal(row['scope'])} AND state = 'live'"
+        async with _reading():
+            found = await self.search_text(row["terms"].split()[:1], where, 1)
+            return bool(found) or not row["terms"]
+
     def close(self) -> None:
         self._connection.close()
 
@@ -283,6 +318,23 @@ def live_filter(scopes: Sequence[str], trust: Sequence[str], now: str, categorie
         f"(valid_from IS NULL OR valid_from <= {_literal(now)})",
         f"(valid_to IS NULL OR valid_to > {_literal(now)})",
     ]
+    if categories:
+        parts.append(f"category IN ({_literals(categories)})")
+    return " AND ".join(parts)
+
+
+def past_filter(scopes: Sequence[str], as_of: str, valid_at: str = "", categories: Sequence[str] = ()) -> str:
+    """The filter of what was believed at an instant and, where that is asked too, held at one (see `cems.core.timeline`).
+
+    More comes through than is sought: trust, state and the end of validity as they were are in the journal only.
+    """
+    parts = [
+        f"scope IN ({_literals(scopes)})",
+        f"recorded_at <= {_literal(as_of)}",
+        f"(expired_at IS NULL OR expired_at > {_literal(as_of)})",
+    ]
+    if valid_at:
+        parts.append(f"(valid_from IS NULL OR valid_from <= {_literal(valid_at)})")
     if categories:
         parts.append(f"category IN ({_literals(categories)})")
     return " AND ".join(parts)

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NewType
 
@@ -71,9 +72,15 @@ def _latin_capitals(word: str) -> str:
 
 def value_key(key: bytes, scope: str, text: str) -> ValueKey:
     """Hex HMAC-SHA256 of scope and normalised value. The scope's length is part of the message, so no two pairs meet."""
-    scope_bytes = scope.encode("utf-8", "surrogatepass")
-    message = len(scope_bytes).to_bytes(4, "big") + scope_bytes + normalise(text).encode("utf-8", "surrogatepass")
-    return ValueKey(hmac.new(key, message, hashlib.sha256).hexdigest())
+    return value_keys(key, (scope,), text)[0]
+
+
+def value_keys(key: bytes, scopes: Iterable[str], text: str) -> list[ValueKey]:
+    """The same value's key in each scope, in their order."""
+    value = normalise(text).encode("utf-8", "surrogatepass")
+    encoded = (scope.encode("utf-8", "surrogatepass") for scope in scopes)
+    messages = (len(scope).to_bytes(4, "big") + scope + value for scope in encoded)
+    return [ValueKey(hmac.new(key, message, hashlib.sha256).hexdigest()) for message in messages]
 
 
 class KeyLost(Exception):

@@ -18,8 +18,11 @@ from tests.fakes import throwaway
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.home_guard import HomeGuard, real_homes
 from tests.fakes.installation import Installation, InstallFailed, given_program, install
+from tests.fakes.orphan import leave_agents
 from tests.fakes.sandbox import Sandbox
 
+# What a person does is tested here, also where an agent runs the tests.
+leave_agents()
 _WORKER = "PYTEST_XDIST_WORKER" in os.environ
 _guard = HomeGuard(real_homes(), programs.REPOSITORY)
 _left_out: list[str] = []

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from cems.core.events import EventKind, HookEvent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cems.adapters.base import (
         AgentRecord,
         Detection,
@@ -129,6 +131,14 @@ class ClaudeCode:
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in _ANSWERED else 0
+
+    def transcript_folders(self, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+        """Its sessions word by word, what was typed at its prompt, and its copies of files before it changed them."""
+        from cems.adapters.base import Machine
+        from cems.adapters.claude_code.detect import config_dir
+
+        folder = config_dir(Machine(home, environ))
+        return tuple(folder / name for name in ("projects", "history.jsonl", "file-history", "todos", "plans"))
 
     # -- wiring
 

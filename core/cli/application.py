@@ -14,6 +14,8 @@ _MODULES = {
     "remember": ("add", "remember"),
     "find": ("search", "recall", "list", "show"),
     "change": ("edit", "update", "forget", "delete", "lift", "pin", "unpin", "share"),
+    "review": ("review",),
+    "purge": ("purge",),
     "why": ("why",),
     "status": ("status",),
     "doctor": ("doctor", "health"),
@@ -22,7 +24,7 @@ _MODULES = {
 }
 _MODULE_OF = {command: module for module, commands in _MODULES.items() for command in commands}
 _SECTIONS = {
-    "Memories": ("add", "search", "list", "show", "edit", "forget", "lift", "pin", "unpin", "share"),
+    "Memories": ("add", "search", "list", "show", "edit", "forget", "purge", "lift", "pin", "unpin", "share", "review"),
     "Look inside": ("why", "status", "doctor", "health", "config"),
     "Run": ("daemon", "rebuild", "mcp"),
 }

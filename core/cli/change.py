@@ -25,6 +25,9 @@ The correction has an id of its own. Without TEXT and options your editor opens 
 Examples:
   cems edit m_1a2b3c4d "Staging listens on port 8081" --reason "moved in May"
   cems edit 1a2b -c decisions --tag ports
+  cems edit 1a2b "Bob is on call" --valid-from 2026-06-01
+
+With --valid-from the old text was right until then: it is still found with `cems search --valid-at`.
 """
 _FORGET_HELP = """\
 Forget memories for good.
@@ -92,6 +95,8 @@ def edit(
     category: options.Category = None,
     title: options.Title = None,
     tags: options.Tags = None,
+    valid_from: options.ValidFrom = None,
+    valid_to: options.ValidTo = None,
     reason: options.Reason = None,
     as_json: options.AsJson = False,
 ) -> int:
@@ -100,13 +105,15 @@ def edit(
         category=category,
         title=title and options.readable(title),
         tags=[options.readable(tag) for tag in tags or ()],
+        valid_from=options.instant(valid_from, "--valid-from"),
+        valid_to=options.instant(valid_to, "--valid-to"),
     )
     if words or not changes:
         if words or not console.is_terminal(sys.stdin):
             content = options.text_from(words, what="the new text", example='cems edit 1a2b "The new text"')
         else:
             old = str(asking.ask("show", {"id": memory_id})["memory"]["content"])
-            content = _edited(old)
+            content = edited(old)
             if content == old.strip("\n"):
                 return _unchanged(memory_id, as_json)
         changes["content"] = content
@@ -236,7 +243,7 @@ def _agreed(memories: list[Document]) -> bool:
     return console.confirm("Forget them?")
 
 
-def _edited(old: str) -> str:
+def edited(old: str) -> str:
     """`old` after the person's editor. Raises CommandError when it is emptied or the editor fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
     descriptor, name = tempfile.mkstemp(prefix="cems-", suffix=".txt")

@@ -81,6 +81,18 @@ def warning(text: str) -> str:
     return _styled("33", text)
 
 
+def removed(text: str) -> str:
+    """Struck through and red; in brackets where there are no styles."""
+    styled = _styled("9;31", text)
+    return styled if styled != text else f"[-{text}-]"
+
+
+def inserted(text: str) -> str:
+    """Underlined and green; in braces where there are no styles."""
+    styled = _styled("4;32", text)
+    return styled if styled != text else f"{{+{text}+}}"
+
+
 def short_id(memory_id: str) -> str:
     """The form for people; any unambiguous beginning of an id is accepted wherever one is asked for."""
     return memory_id[:_SHORT_ID]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from cems.core.cli import asking, console, options
-from cems.core.cli.failures import DONE, NOTHING
+from cems.core.cli.failures import DONE, NOTHING, usage
 
 Document = dict[str, Any]
 
@@ -18,6 +18,8 @@ Sees what the project of this folder and you everywhere remember. Exit code 3 wh
 Examples:
   cems search how do we deploy
   cems search "retry policy" -c decisions -n 3 --json
+  cems search who is on call --valid-at 2026-03-01
+  cems search which database --as-of 2026-03-01
 """
 _LIST_HELP = """\
 List memories, newest first.
@@ -26,6 +28,7 @@ List memories, newest first.
 Examples:
   cems list -c preferences
   cems list --all -n 200
+  cems list --as-of "2026-03-01 18:00"
 """
 _SHOW_HELP = """\
 Show one memory in full, with its history.
@@ -42,6 +45,13 @@ _OnlyScope = Annotated[
     typer.Option("--scope", "-s", help="Only project (of this folder) or user (everywhere)."),
 ]
 _Closed = Annotated[bool, typer.Option("--all", "-a", help="Also what was corrected, has expired or is archived.")]
+_ValidAt = Annotated[
+    str | None, typer.Option("--valid-at", metavar="WHEN", help="What is true of that date or ISO 8601 time.")
+]
+_AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="WHEN", help="What was believed at that date or time, also if corrected since."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,12 +67,16 @@ def search(
     category: _InCategory = None,
     scope: _OnlyScope = None,
     closed: _Closed = False,
+    valid_at: _ValidAt = None,
+    as_of: _AsOf = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most so many.")] = 10,
     as_json: options.AsJson = False,
 ) -> int:
     """Print the memories that fit a query, best first."""
     query = options.text_from(words, what="the query", example="cems search how do we deploy")
-    chosen = options.given(category=category, scope=scope and scope.value, include_closed=closed)
+    chosen = options.given(
+        category=category, scope=scope and scope.value, include_closed=closed, **_asked(valid_at, as_of, closed)
+    )
     answer = asking.ask("search", {"query": query, "limit": limit, **chosen})
     memories = answer.get("memories") or []
     if as_json:
@@ -71,10 +85,11 @@ def search(
     if answer.get("mode") == "keyword":
         reason = str(answer.get("reason") or "the embedding model is not loaded; `cems status` says more")
         console.note(f"found by words alone: {console.one_line(reason, 200)}")
+    _say_time(answer)
     if not memories:
         console.say(f"nothing found for {console.one_line(query, 60)!r}{_considered(answer)}")
         return NOTHING
-    console.say_memories(memories)
+    _say_found(memories)
     return DONE
 
 
@@ -82,6 +97,8 @@ def list_(
     category: _InCategory = None,
     scope: _OnlyScope = None,
     closed: _Closed = False,
+    valid_at: _ValidAt = None,
+    as_of: _AsOf = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="At most so many.")] = 50,
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help="Where the page before ended.")
@@ -89,21 +106,25 @@ def list_(
     as_json: options.AsJson = False,
 ) -> int:
     """Print one page of memories."""
-    chosen = options.given(cursor=cursor, category=category, scope=scope and scope.value, include_closed=closed)
+    asked = _asked(valid_at, as_of, closed)
+    chosen = options.given(
+        cursor=cursor, category=category, scope=scope and scope.value, include_closed=closed, **asked
+    )
     answer = asking.ask("list", {"limit": limit, **chosen})
     if as_json:
         console.emit(answer)
         return DONE
     memories = answer.get("memories") or []
+    _say_time(answer)
     if not memories:
-        filtered = category or scope or cursor
+        filtered = category or scope or cursor or asked
         console.say("no memory fits" if filtered else 'no memories here yet; `cems add "…"` makes one')
         return DONE
-    console.say_memories(memories)
+    _say_found(memories)
     if answer.get("next"):
         total = (answer.get("coverage") or {}).get("total")
         of = f" of {total:,}" if isinstance(total, int) else ""
-        more = f"cems list --cursor {answer['next']}{_repeated(category, scope, closed)}"
+        more = f"cems list --cursor {answer['next']}{_repeated(category, scope, closed, asked)}"
         console.say(console.dim(f"{len(memories)}{of}; more: {more}"))
     return DONE
 
@@ -174,10 +195,41 @@ def _considered(answer: Document) -> str:
     return f" among {console.plural(considered, 'memory', 'memories')}" if isinstance(considered, int) else ""
 
 
-def _repeated(category: str | None, scope: options.ScopeName | None, closed: bool) -> str:
+def _asked(valid_at: str | None, as_of: str | None, closed: bool) -> dict[str, str]:
+    """The times that are asked about, by the name the daemon knows them by."""
+    if closed and (valid_at or as_of):
+        raise usage("--all asks about now", "leave it out with --valid-at and --as-of")
+    times = {"valid_at": options.instant(valid_at, "--valid-at"), "as_of": options.instant(as_of, "--as-of")}
+    return {name: time for name, time in times.items() if time}
+
+
+def _say_time(answer: Document) -> None:
+    """Which time the answer is about, when it is not the present."""
+    at: Document = answer.get("at") or {}
+    asked = (("believed", at.get("as_of")), ("true", at.get("valid_at")))
+    said = " and ".join(f"{what} at {console.minute(time)}" for what, time in asked if time)
+    if said:
+        console.say(console.dim(f"what was {said}"))
+
+
+def _say_found(memories: list[Document]) -> None:
+    for memory in memories:
+        console.say_memories([memory])
+        now: Document = memory.get("now") or {}
+        if now.get("state") == "closed":
+            by = f", by {console.short_id(str(now['closed_by']))}" if now.get("closed_by") else ""
+            console.say(console.dim(f"    closed since, at {console.minute(now.get('expired_at'))}{by}"))
+        elif now.get("valid_to", memory.get("valid_to")) != memory.get("valid_to"):
+            console.say(console.dim(f"    known since to end at {console.minute(now.get('valid_to'))}"))
+
+
+def _repeated(
+    category: str | None, scope: options.ScopeName | None, closed: bool, asked: dict[str, str]
+) -> str:
     parts = [
         f" -c {category}" if category else "",
         f" -s {scope.value}" if scope else "",
         " --all" if closed else "",
+        *(f" --{name.replace('_', '-')} {time}" for name, time in asked.items()),
     ]
     return "".join(parts)

@@ -24,6 +24,7 @@ _LEAST_FREE_MIB = 200
 _OTHERS = 0o077
 _START_SECONDS = 60.0
 _RECENT_SECONDS = 24 * 3600.0
+_KEY_BYTES = 32
 _PRIVATE_FILES = (
     "journal.db*",
     "state.db*",
@@ -42,6 +43,9 @@ def files_and_settings(home: Home) -> list[Document]:
         _python(),
         _folder(home),
         _permissions(home),
+        _keys(home),
+        _set_aside(home),
+        _copies(home),
         _disk(home),
         _settings(home),
         _last_start(home),
@@ -56,7 +60,7 @@ def daemon(home: Home) -> list[Document]:
         answer = asking.ask("check", timeout=_START_SECONDS)
     except CommandError as error:
         fix = "cems daemon logs" if error.exit_code == UNREACHABLE else "cems daemon stop, then cems doctor again"
-        return [_check("daemon", error.message, fix)]
+        return [_check("daemon", error.message, fix), *_journal_file(home)]
     seconds = time.monotonic() - started
     return [_check("daemon", f"answers ({seconds:.1f} s)"), _endpoint(home), *(answer.get("checks") or [])]
 
@@ -101,6 +105,74 @@ def _mode(path: Path) -> int:
         return stat.S_IMODE(path.lstat().st_mode)
     except OSError:
         return 0
+
+
+def _keys(home: Home) -> Document:
+    """The key by which forgotten values are known: there, whole, and the one that the last copy of the journal has."""
+    from cems.core import backups
+
+    key = home.keys / "value.key"
+    if not home.journal.exists() and not key.exists():
+        return _check("keys", "none yet")
+    data = _bytes_of(key)
+    if len(data) != _KEY_BYTES:
+        state = "is missing" if not data else f"is damaged ({len(data)} bytes, not {_KEY_BYTES})"
+        detail = f"{key} {state}: forgotten values cannot be recognised without it"
+        return _check("keys", detail, _key_advice(home))
+    kept = next((_bytes_of(each / "keys" / key.name) for each in backups.copies(home)), data)
+    if kept and kept != data:
+        detail = f"{key} is another key than the last copy has: values forgotten with that one are not recognised"
+        return _check("keys", detail, _key_advice(home))
+    return _check("keys", "the key of forgotten values is there")
+
+
+def _key_advice(home: Home) -> str:
+    from cems.core import backups
+
+    copies = backups.copies(home)
+    if not copies:
+        return f"restore {home.keys / 'value.key'} from your own backup; no copy of it was kept in {home.backups}"
+    return f"cems daemon stop, then cp {copies[0] / 'keys' / 'value.key'} {home.keys}/"
+
+
+def _set_aside(home: Home) -> Document:
+    found = sorted(path.name for path in home.root.glob("*.damaged-*"))
+    if not found:
+        return _check("set aside", "nothing was damaged")
+    detail = f"{', '.join(found[:3])} could not be read and was made again from the journal; no memory is lost by it"
+    return _check("set aside", detail, f"cems rebuild, then rm -r {home.root}/*.damaged-*")
+
+
+def _copies(home: Home) -> Document:
+    from cems.core import backups
+
+    found = backups.copies(home)
+    if not found:
+        return _check("copies", "none yet; the daemon makes one a day")
+    return _check("copies", f"{len(found)} of the journal and its keys, the last of {found[0].name}")
+
+
+def _journal_file(home: Home) -> list[Document]:
+    """What is wrong with the journal's file, where the daemon cannot tell."""
+    from cems.core import backups
+    from cems.core.service.checks import quick_check
+
+    if backups.is_missing(home):
+        detail = f"{home.journal} is gone or empty, and this home has had one"
+    elif not home.journal.exists():
+        return []
+    else:
+        detail = f"SQLite says of {home.journal}: {quick_check(home.journal)}"
+        if detail.endswith(": ok"):
+            return [_check("journal", detail)]
+    return [_check("journal", detail, backups.restore_advice(home))]
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _disk(home: Home) -> Document:

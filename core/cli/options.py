@@ -34,6 +34,14 @@ InScope = Annotated[
 ]
 ForUser = Annotated[bool, typer.Option("--user", "-u", help="Short for --scope user.")]
 Reason = Annotated[str | None, typer.Option("--reason", "-r", metavar="TEXT", help="Why; kept in the history.")]
+ValidFrom = Annotated[
+    str | None,
+    typer.Option("--valid-from", metavar="WHEN", help="Since when it holds: a date or ISO 8601 time."),
+]
+ValidTo = Annotated[
+    str | None,
+    typer.Option("--valid-to", metavar="WHEN", help="Until when it holds (that moment not included)."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text; `-` or nothing reads it from a pipe.")

@@ -42,14 +42,8 @@ def add(
     kind: options.Kind = None,
     scope: options.InScope = None,
     user: options.ForUser = False,
-    valid_from: Annotated[
-        str | None,
-        typer.Option("--valid-from", metavar="WHEN", help="Since when it holds: a date or ISO 8601 time."),
-    ] = None,
-    valid_to: Annotated[
-        str | None,
-        typer.Option("--valid-to", metavar="WHEN", help="Until when it holds (that moment not included)."),
-    ] = None,
+    valid_from: options.ValidFrom = None,
+    valid_to: options.ValidTo = None,
     pin: Annotated[bool, typer.Option("--pin", help="Put it in front of the agent at every session start.")] = False,
     from_jsonl: Annotated[
         Path | None,

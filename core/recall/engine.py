@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -22,6 +22,7 @@ from cems.core.recall.question import Question, ask
 from cems.core.recall.render import Count
 from cems.core.recall.select import Cosine, select
 from cems.core.scope import SessionScope
+from cems.core.timeline import PRESENT, Moment, as_believed
 
 logger = logging.getLogger("cems.recall")
 
@@ -37,7 +38,8 @@ _EXPLAINED = 30
 class Within:
     """What a search may find: live memories of these scopes and trust states, valid now.
 
-    `categories` empty means all. `for_prompt` leaves out what must not reach a prompt by itself.
+    `categories` empty means all. `for_prompt` leaves out what must not reach a prompt by itself. `at` asks about another
+    time than now; a memory that was in one of the scopes then has to lie in one of `readable` (the scopes) today.
     """
 
     scopes: Sequence[str]
@@ -45,6 +47,17 @@ class Within:
     categories: Sequence[str] = ()
     for_prompt: bool = False
     now: str = field(default_factory=lookup.now_text)
+    at: Moment = PRESENT
+    readable: Sequence[str] = ()
+
+    @property
+    def looked_in(self) -> Sequence[str]:
+        """The scopes that the rows lie in today."""
+        return self.readable if self.at.as_of and self.readable else self.scopes
+
+    def stood(self, connection: sqlite3.Connection, rows: Iterable[lookup.Row]) -> list[lookup.Row]:
+        """The rows as they were at the time asked for."""
+        return as_believed(connection, rows, self.at.as_of, self.looked_in) if self.at.as_of else list(rows)
 
     def admits(self, row: lookup.Row) -> bool:
         """Whether the row, as the records have it at this moment, may be found."""
@@ -53,7 +66,7 @@ class Within:
             and row["scope"] in self.scopes
             and row["trust"] in self.trust
             and (not self.categories or row["category"] in self.categories)
-            and is_valid(row, self.now)
+            and self.at.covers(row, self.now)
             and (not self.for_prompt or may_reach_a_prompt(row))
         )
 
@@ -115,11 +128,12 @@ class Patient:
 
 def keyword_rows(connection: sqlite3.Connection, question: Question, within: Within) -> list[lookup.Row]:
     """The best rows by words that may be found, at most POOL."""
-    rows = lookup.keyword_rows(connection, question.terms, within.scopes, POOL)
-    admitted = [row for row in rows if within.admits(row)]
-    if len(rows) == POOL and len(admitted) < POOL:
-        rows = lookup.keyword_rows(connection, question.terms, within.scopes, _WIDER_POOL)
-        admitted = [row for row in rows if within.admits(row)]
+    admitted: list[lookup.Row] = []
+    for pool in (POOL, _WIDER_POOL):
+        rows = lookup.keyword_rows(connection, question.terms, within.looked_in, pool, within.at.condition)
+        admitted = [row for row in within.stood(connection, rows) if within.admits(row)]
+        if len(rows) < pool or len(admitted) >= POOL:
+            break
     return admitted[:POOL]
 
 

@@ -11,7 +11,7 @@ from cems.core.recall.candidate import Candidate
 from cems.core.recall.engine import POOL, Found, Within, keyword_rows
 from cems.core.recall.lexical import Weights
 from cems.core.recall.question import Question
-from cems.core.store import Store, embedded_text, live_filter
+from cems.core.store import Store, embedded_text, live_filter, past_filter
 
 if TYPE_CHECKING:
     from cems.core.embedding import Embedder
@@ -51,10 +51,10 @@ class HybridSearcher:
         means = [await store.mean_vector(scope) for scope in within.scopes]
         new = await self._vectors_of_new(question, within)
         # Nothing is awaited after the records were read: what is forgotten in the meantime is not in the answer.
-        rows, vectors = await self._from_store(question, query, within, POOL)
-        if len(rows) >= POOL and not all(map(within.admits, rows.values())):
+        rows, vectors, found = await self._from_store(question, query, within, POOL)
+        if found >= POOL and sum(map(within.admits, rows.values())) < found:
             # Much was changed a moment ago: what is still to be taken out of the store must not crowd the rest out.
-            rows, vectors = await self._from_store(question, query, within, _STALE_POOL)
+            rows, vectors, _ = await self._from_store(question, query, within, _STALE_POOL)
         rows |= {row["id"]: row for row in self._not_in_store_yet(question, within)}
         vectors = new | vectors
         weights = Weights(self._connection, question, within.scopes)
@@ -73,16 +73,22 @@ class HybridSearcher:
 
     async def _from_store(
         self, question: Question, query: Vector, within: Within, pool: int
-    ) -> tuple[dict[str, lookup.Row], dict[str, Vector]]:
-        """What the two searches find, as the records have it now, and the vectors the store has for it."""
+    ) -> tuple[dict[str, lookup.Row], dict[str, Vector], int]:
+        """What the two searches find, as the records have it (now, or at the time asked for), the vectors the store has
+        for it, and how many rows that were before any was left out."""
         store = self._followed.store
-        where = live_filter(within.scopes, within.trust, within.now, within.categories)
+        at = within.at
+        if at.as_of:
+            where = past_filter(within.looked_in, at.as_of, at.valid_at, within.categories)
+        else:
+            where = live_filter(within.scopes, within.trust, at.valid_at or within.now, within.categories)
         by_text, by_vector = await asyncio.gather(
             store.search_text(sorted(set(question.terms)), where, pool),
             store.search_vector(query, where, pool),
         )
         vectors = {hit.id: hit.vector for hit in (*by_vector, *by_text) if hit.vector is not None}
-        return lookup.rows_by_id(self._connection, list({hit.id: None for hit in (*by_text, *by_vector)})), vectors
+        found = lookup.rows_by_id(self._connection, list({hit.id: None for hit in (*by_text, *by_vector)}))
+        return {row["id"]: row for row in within.stood(self._connection, found.values())}, vectors, len(found)
 
     async def _vectors_of_new(self, question: Question, within: Within) -> dict[str, Vector]:
         """Vectors of the newest few memories that the store lacks: what was said a moment ago is often asked for next."""
@@ -96,8 +102,11 @@ class HybridSearcher:
         return dict(zip(wanted, made, strict=True))
 
     def _not_in_store_yet(self, question: Question, within: Within) -> list[lookup.Row]:
-        fresh = lookup.live_rows_after(self._connection, self._followed.applied, within.scopes, _NOT_INDEXED_YET)
-        if len(fresh) < _NOT_INDEXED_YET:
+        rows = lookup.live_rows_after(
+            self._connection, self._followed.applied, within.looked_in, _NOT_INDEXED_YET, within.at.condition
+        )
+        fresh = within.stood(self._connection, rows)
+        if len(rows) < _NOT_INDEXED_YET:
             return fresh
         # The store is being filled: the words of what it lacks are found in SQLite.
         return fresh + keyword_rows(self._connection, question, within)

@@ -12,12 +12,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 Row = dict[str, Any]
+Condition = tuple[str, tuple[str, ...]]
+"""An SQL condition on the records' columns, and its values."""
+LIVE: Condition = ("state = 'live'", ())
+WAITING: Condition = ("state = 'live' AND trust IN ('candidate', 'disputed')", ())
+"""What waits for a person's verdict."""
+ANY: Condition = ("state != 'hidden'", ())
 _FIELDS = "id, scope, trust, state, closed_by, seq, terms, body"
 
 
 def now_text() -> str:
     """The present instant as the records write it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def not_over() -> Condition:
+    """Live, and valid now or later."""
+    return "state = 'live' AND COALESCE(valid_to, '~') > ?", (now_text(),)
 
 
 def rows_by_id(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Row]:
@@ -44,9 +55,13 @@ def rows_with_value(connection: sqlite3.Connection, keys: Sequence[str]) -> list
 
 
 def keyword_rows(
-    connection: sqlite3.Connection, query_terms: Iterable[str], scopes: Sequence[str], limit: int
+    connection: sqlite3.Connection,
+    query_terms: Iterable[str],
+    scopes: Sequence[str],
+    limit: int,
+    condition: Condition = LIVE,
 ) -> list[Row]:
-    """The live rows in the scopes that BM25 ranks highest for any of the terms."""
+    """The live rows in the scopes (or those that meet another condition) that BM25 ranks highest for any of the terms."""
     wanted = sorted(set(query_terms))
     if not wanted:
         return []
@@ -55,9 +70,9 @@ def keyword_rows(
     fields = ", ".join(f"records.{name.strip()}" for name in _FIELDS.split(","))
     query = (
         f"SELECT {fields} FROM keywords JOIN records ON records.n = keywords.rowid WHERE keywords MATCH ? "  # noqa: S608
-        f"AND state = 'live' AND scope IN ({_marks(scopes)}) ORDER BY keywords.rank LIMIT ?"
+        f"AND {condition[0]} AND scope IN ({_marks(scopes)}) ORDER BY keywords.rank LIMIT ?"
     )
-    return list(map(_row, connection.execute(query, (match, *scopes, limit))))
+    return list(map(_row, connection.execute(query, (match, *condition[1], *scopes, limit))))
 
 
 def rows_after(connection: sqlite3.Connection, seq: int, limit: int) -> list[Row]:
@@ -72,13 +87,15 @@ def rows_after(connection: sqlite3.Connection, seq: int, limit: int) -> list[Row
     return list(map(_row, connection.execute(query, {"seq": seq, "most": limit})))
 
 
-def live_rows_after(connection: sqlite3.Connection, seq: int, scopes: Sequence[str], limit: int) -> list[Row]:
-    """The same, live ones in the scopes only, newest change first."""
+def live_rows_after(
+    connection: sqlite3.Connection, seq: int, scopes: Sequence[str], limit: int, condition: Condition = LIVE
+) -> list[Row]:
+    """The same, live ones in the scopes (or those that meet another condition) only, newest change first."""
     query = (
-        f"SELECT {_FIELDS} FROM records WHERE seq > ? AND state = 'live' AND scope IN ({_marks(scopes)}) "  # noqa: S608
+        f"SELECT {_FIELDS} FROM records WHERE seq > ? AND {condition[0]} AND scope IN ({_marks(scopes)}) "  # noqa: S608
         "ORDER BY seq DESC LIMIT ?"
     )
-    return list(map(_row, connection.execute(query, (seq, *scopes, limit))))
+    return list(map(_row, connection.execute(query, (seq, *condition[1], *scopes, limit))))
 
 
 def listed_rows(
@@ -88,12 +105,14 @@ def listed_rows(
     states: Sequence[str] = ("live",),
     categories: Sequence[str] = (),
     pinned: bool | None = None,
+    condition: Condition | None = None,
     limit: int = 50,
     offset: int = 0,
 ) -> list[Row]:
-    """Rows of the scopes, newest first."""
-    query = f"SELECT {_FIELDS} FROM records WHERE scope IN ({_marks(scopes)}) AND state IN ({_marks(states)})"  # noqa: S608
-    values: list[Any] = [*scopes, *states]
+    """Rows of the scopes in these states (or those that meet a condition instead), newest first."""
+    chosen, chosen_values = condition or (f"state IN ({_marks(states)})", tuple(states))
+    query = f"SELECT {_FIELDS} FROM records WHERE scope IN ({_marks(scopes)}) AND {chosen}"  # noqa: S608
+    values: list[Any] = [*scopes, *chosen_values]
     if categories:
         query += f" AND category IN ({_marks(categories)})"
         values += categories
@@ -107,9 +126,17 @@ def listed_rows(
 def count_by_state(connection: sqlite3.Connection, scopes: Sequence[str] | None = None) -> dict[str, int]:
     """How many memories are in each state, in the scopes or in all."""
     where = f"WHERE scope IN ({_marks(scopes)})" if scopes is not None else ""
-    return dict(
-        connection.execute(f"SELECT state, COUNT(*) FROM records {where} GROUP BY state", scopes or ()).fetchall()
-    )
+    query = f"SELECT state, COUNT(*) FROM records {where} GROUP BY state"  # noqa: S608
+    return dict(connection.execute(query, tuple(scopes or ())).fetchall())
+
+
+def count_where(
+    connection: sqlite3.Connection, scopes: Sequence[str], condition: Condition, categories: Sequence[str] = ()
+) -> int:
+    """How many memories of the scopes meet a condition."""
+    query = f"SELECT COUNT(*) FROM records WHERE scope IN ({_marks(scopes)}) AND {condition[0]}"  # noqa: S608
+    query += f" AND category IN ({_marks(categories)})" if categories else ""
+    return int(connection.execute(query, (*scopes, *condition[1], *categories)).fetchone()[0])
 
 
 def term_counts(connection: sqlite3.Connection, query_terms: Iterable[str], scopes: Sequence[str]) -> dict[str, int]:

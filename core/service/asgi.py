@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Literal, Protocol
 
 from cems import __version__
-from cems.core.service.context import HEADER, decode
+from cems.core.service.ancestry import AGENTS, PEER
+from cems.core.service.context import HEADER, decode, encode
 from cems.core.service.handover import is_newer
 from cems.core.service.logs import where
 
@@ -33,6 +34,7 @@ State = Literal["keyword", "ready", "broken"]
 
 logger = logging.getLogger("cems.daemon")
 _SCRIPT_PATH = re.compile(r"/hook/(cems_[a-z_]{1,64})")
+_CONTEXT_HEADER = HEADER.lower().encode()
 _LOCAL_HOSTS = (b"127.0.0.1", b"localhost")
 
 
@@ -97,6 +99,10 @@ class FrontDoor:
                 await _respond(send, *refusal)
                 return
             context = _context(headers)
+            if context is not None:
+                context |= _connected(scope)
+                scope = _with_context(scope, context)
+            context = context or {}
             await self._route(scope, context, receive, send)
             if is_newer(context.get("version", ""), self._version):
                 self._on_newer()
@@ -215,11 +221,24 @@ async def _read(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-def _context(headers: dict[bytes, bytes]) -> dict[str, str]:
+def _context(headers: dict[bytes, bytes]) -> dict[str, str] | None:
+    """What the caller says about itself, without what only the kernel may say of it; None for an unreadable header."""
     try:
-        return decode(headers.get(HEADER.lower().encode(), b"").decode("ascii"))
+        said = decode(headers.get(_CONTEXT_HEADER, b"").decode("ascii"))
     except ValueError:
-        return {}
+        return None
+    return {key: value for key, value in said.items() if key not in (PEER, AGENTS)}
+
+
+def _with_context(scope: Scope, context: dict[str, str]) -> Scope:
+    others = [pair for pair in scope["headers"] if pair[0] != _CONTEXT_HEADER]
+    return {**scope, "headers": [*others, (_CONTEXT_HEADER, encode(context).encode())]}
+
+
+def _connected(scope: Scope) -> dict[str, str]:
+    """The process that is at the other end, where the server could tell."""
+    pid = (scope.get("state") or {}).get(PEER)
+    return {PEER: str(pid)} if pid else {}
 
 
 def _error(code: str, message: str, exit_code: int) -> bytes:

@@ -8,9 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cems.core.backups import is_missing, restore_advice
 from cems.core.embedding import NO_MODEL
+from cems.core.purge import unfinished
+from cems.core.recall import lookup
+from cems.core.store import StoreDamaged
 
 if TYPE_CHECKING:
+    from cems.core.indexer import Indexer
     from cems.core.service.operations import Operations
 
 Check = dict[str, Any]
@@ -21,6 +26,7 @@ async def run_checks(operations: Operations) -> list[Check]:
     return [
         await _journal(operations),
         await _records(operations),
+        await _sessions(operations),
         _embedding(operations),
         await _store(operations),
     ]
@@ -31,29 +37,45 @@ def _check(name: str, ok: bool, detail: str, fix: str = "") -> Check:
 
 
 async def _journal(operations: Operations) -> Check:
-    faults = await operations.on_writer(operations.journal.verify)
+    try:
+        faults = await operations.on_writer(operations.journal.verify)
+        count = operations.reader.execute("SELECT COUNT(*) FROM chain").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        return _check("journal", False, f"it cannot be read: {error}", restore_advice(operations.home))
     if faults:
         first = faults[0]
         detail = f"{len(faults)} entries do not fit; the first is {first.seq}: {first.problem}"
-        return _check("journal", False, detail, f"restore {operations.home.journal} from a backup")
-    count = operations.reader.execute("SELECT COUNT(*) FROM chain").fetchone()[0]
+        return _check("journal", False, detail, restore_advice(operations.home))
+    if is_missing(operations.home):
+        detail = f"{operations.home.journal} was removed under the daemon"
+        return _check("journal", False, detail, restore_advice(operations.home))
+    if unfinished(operations.reader):
+        return _check(
+            "journal", False, "a purge did not clean every file", "run `cems daemon restart`, then this again"
+        )
     return _check("journal", True, f"{count} entries, the chain is whole")
 
 
 async def _records(operations: Operations) -> Check:
-    problem = await asyncio.to_thread(_quick_check, operations.home.journal)
-    return _check(
-        "records", problem == "ok", f"SQLite says {problem}", f"restore {operations.home.journal} from a backup"
-    )
+    problem = await asyncio.to_thread(quick_check, operations.home.journal)
+    return _check("records", problem == "ok", f"SQLite says {problem}", restore_advice(operations.home))
 
 
-def _quick_check(path: Path) -> str:
-    # On a connection of its own: it reads the whole file, and hooks go on being answered meanwhile.
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        try:
+async def _sessions(operations: Operations) -> Check:
+    path = operations.home.state
+    problem = await asyncio.to_thread(quick_check, path)
+    fix = "run `cems daemon restart`: it is set aside and made again, and no memory is in it"
+    return _check("sessions", problem == "ok", f"SQLite says {problem} of {path.name}", fix)
+
+
+def quick_check(path: Path) -> str:
+    """`ok`, or what SQLite finds wrong with a file."""
+    try:
+        # On a connection of its own: it reads the whole file, and hooks go on being answered meanwhile.
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
             return str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
-        except sqlite3.DatabaseError as error:
-            return str(error)
+    except sqlite3.Error as error:
+        return str(error)
 
 
 def _embedding(operations: Operations) -> Check:
@@ -84,4 +106,15 @@ async def _store(operations: Operations) -> Check:
     if bad or missing or surplus:
         detail = f"{len(bad)} damaged, {missing} missing or outdated, {surplus} surplus of {len(wanted)} memories"
         return _check("store", False, detail, "run `cems rebuild`")
+    if not await _indexes_work(operations, indexer):
+        return _check("store", False, "an index of the store cannot be used", "run `cems rebuild`")
     return _check("store", True, f"{len(sound)} memories, each as the journal has it")
+
+
+async def _indexes_work(operations: Operations, indexer: Indexer) -> bool:
+    scopes = [row[0] for row in operations.reader.execute("SELECT scope FROM scope_sizes ORDER BY live DESC LIMIT 1")]
+    rows = lookup.listed_rows(operations.reader, scopes, limit=5) if scopes else []
+    try:
+        return all([await indexer.store.probe(row) for row in rows])
+    except StoreDamaged:
+        return False

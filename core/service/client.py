@@ -16,6 +16,7 @@ from typing import Any
 from cems import __version__
 from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.paths import Home
+from cems.core.service.ancestry import ancestor_agent
 from cems.core.service.context import HEADER, encode
 from cems.core.service.endpoint import LOOPBACK, UNIX, Endpoint, read_endpoint
 from cems.core.service.launch import spawn_daemon
@@ -155,6 +156,7 @@ def cli_context() -> dict[str, str]:
         "client": "cli",
         "version": __version__,
         "tty": "1" if sys.stdin is not None and sys.stdin.isatty() else "0",
+        "ancestor_agent": ancestor_agent(),
     }
     # The folder may have been removed under us.
     with contextlib.suppress(OSError):

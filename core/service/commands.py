@@ -17,6 +17,7 @@ from cems.core.recall.engine import Within, admitted_trust
 from cems.core.recall.question import ask
 from cems.core.recall.render import MEMORY_TAG, SHORT_ID, Block, note, utf16_units
 from cems.core.scope import SHARED, USER, Scope, SessionScope, project_name
+from cems.core.service.caller import typist
 from cems.core.service.shapes import is_related
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class TypedCommands:
         """What the model is told of `/name text`, at most `limit` UTF-16 units. Empty where the skill has to find out
         more first."""
         # Only the interactive program has a person in front of it; `claude -p "/share …"` may be a script's, or a model's.
-        author = Author("person", event.agent, event.session, present=variables.get("CLAUDE_CODE_ENTRYPOINT") == "cli")
+        other, present = typist(event.agent, variables)
+        author = Author("agent" if other else "person", other or event.agent, event.session, present=present)
         try:
             match name:
                 case "remember":
@@ -68,7 +70,8 @@ class TypedCommands:
         if outcome.status == "duplicate":
             return f"CEMS has this already, as {_short(outcome.id)}. There is nothing to add.{cut}"
         where = f"project {project_name(scope.project)}" if scope.project else "every project"
-        return f"CEMS stored this for {where} as {_short(outcome.id)}, trusted. Do not add it again; just confirm it in a line.{cut}"
+        trust = "trusted" if author.is_person else "unverified, since another agent ran this one"
+        return f"CEMS stored this for {where} as {_short(outcome.id)}, {trust}. Do not add it again; just confirm it in a line.{cut}"
 
     async def _recall(self, text: str, scope: SessionScope, event: HookEvent, limit: int) -> str:
         question = ask(text)

@@ -20,12 +20,14 @@ from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.events import HookAgent, HookEvent
 from cems.core.paths import Home
 from cems.core.policy import RecallPolicy, read_snapshot
+from cems.core.recall import lookup
 from cems.core.recall.candidate import Explanation
 from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, recall
 from cems.core.recall.profile import profile
 from cems.core.recall.render import Count, note, utf16_units
 from cems.core.scope import SessionScope, project_scope, session_scope
 from cems.core.service.adapters import load_agents, recognised, registered_agents
+from cems.core.service.ancestry import with_agents
 from cems.core.service.hook_failures import hook_failures
 from cems.core.service.sessions import Session, Sessions
 
@@ -41,9 +43,12 @@ _ASSENT = (
 _BARE_ASSENT = re.compile(rf"\s*(?:(?:{_ASSENT})\b[\s.,!]*){{1,4}}", re.IGNORECASE)
 _FRESH_CONTEXT = ("compact", "clear")
 _COMMAND_SECONDS = 0.7
-_VECTOR_SECONDS = 0.5
+VECTOR_SECONDS = 0.5
+"""How long a prompt waits for the search by meaning before it is answered by words."""
 _LAST_MESSAGE = 600
 _DAY = 86_400.0
+_NOTE_UNITS = 400
+"""Kept free beside the profile for our own notes, so that it is the same text with them and without."""
 
 
 class Commands(Protocol):
@@ -83,10 +88,11 @@ class HookService:
         self._connection = connection
         self._searcher = KeywordSearcher(connection, reason)
 
-    def upgrade(self, searcher: Searcher, trouble: str = "") -> None:
-        """Answer with this searcher from now on. `trouble`: what each new session is told does not work."""
+    def upgrade(self, searcher: Searcher, trouble: str = "", *, patience: float = VECTOR_SECONDS) -> None:
+        """Answer with this searcher from now on, by words where it takes longer than `patience` seconds. `trouble`: what
+        each new session is told does not work."""
         if self._connection is not None and not isinstance(searcher, KeywordSearcher):
-            searcher = Patient(searcher, self._connection, _VECTOR_SECONDS)
+            searcher = Patient(searcher, self._connection, patience)
         self._searcher = searcher
         self._trouble = trouble
 
@@ -158,10 +164,28 @@ class HookService:
         health = self._health() if event.source in ("", "startup", "clear") else ""
         if self._connection is None:
             return health
-        room = limit - utf16_units(health) - 1
+        room = limit - max(utf16_units(health), _NOTE_UNITS) - 1
         text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count)
         self.sessions.give(session, ids, "profile")
-        return "\n".join(part for part in (text, health) if part)
+        waits = "" if health or event.source != "startup" else self._waiting_for_review(self._connection, scope)
+        return "\n".join(part for part in (text, health or waits) if part)
+
+    def _waiting_for_review(self, connection: sqlite3.Connection, scope: SessionScope) -> str:
+        """How much waits for the person's verdict, told at the first start of a day."""
+        waiting = lookup.count_where(connection, scope.readable, lookup.WAITING)
+        try:
+            told = not waiting or not self.sessions.first_today("review")
+        except sqlite3.Error as error:
+            logger.error("what was told today cannot be noted (%s)", type(error).__name__)
+            return ""
+        what = "1 memory waits" if waiting == 1 else f"{waiting:,} memories wait"
+        return (
+            ""
+            if told
+            else note(
+                f"{what} for this person's review. Tell them once: `cems review` in a terminal shows each; only they can decide."
+            )
+        )
 
     def _health(self) -> str:
         """What does not work, in a line, for the model to pass on; each failed hook is told of once."""
@@ -186,7 +210,8 @@ class HookService:
             return ""
         session.last_turn = event.turn
         if command := _COMMAND.match(event.prompt):
-            return await self._command(command[1], command[2].strip(), event, scope, context, limit)
+            # Looked at now: the hook may be gone when its command is carried out.
+            return await self._command(command[1], command[2].strip(), event, scope, with_agents(context), limit)
         prompt = event.prompt
         if _BARE_ASSENT.fullmatch(prompt):
             prompt = session.last_message

@@ -241,7 +241,8 @@ def build_server(call: Call) -> "MCPServer[Any]":
             "Find what is remembered from earlier sessions about a topic: by meaning and by words, in this project's memories and the "
             "person's own. Ask in a few words or a question ('which test runner', 'why no ORM'). Use it before decisions that may have been "
             "made already and when the person refers to earlier work; not for what the injected memory block or the code answers. Nothing "
-            "found means nothing is remembered, not that it is false."
+            "found means nothing is remembered, not that it is false. It answers for now; for the past, valid_at asks what was true "
+            "then and as_of what was believed then."
         ),
         annotations=ToolAnnotations(
             title="Search memory",
@@ -256,8 +257,17 @@ def build_server(call: Call) -> "MCPServer[Any]":
         query: Annotated[str, Field(description="What to look for, in natural language.", min_length=1)],
         limit: Annotated[int, Field(description="At most this many.", ge=1, le=50)] = 10,
         category: Annotated[str | None, Field(description=f"Only this category: {_CATEGORY}.")] = None,
+        valid_at: Annotated[
+            str | None, Field(description="ISO 8601 date or instant: what was (or will be) true in the world then.")
+        ] = None,
+        as_of: Annotated[
+            str | None,
+            Field(description="ISO 8601 date or instant: what was remembered then, also what was corrected since."),
+        ] = None,
     ) -> Annotated[CallToolResult, Results]:
-        found = await ask(context, "search", query=query, limit=limit, category=category)
+        found = await ask(
+            context, "search", query=query, limit=limit, category=category, valid_at=valid_at, as_of=as_of
+        )
         return answer(Results, search_text(found), found)
 
     @server.tool(
@@ -325,10 +335,19 @@ def build_server(call: Call) -> "MCPServer[Any]":
         content: Annotated[str | None, Field(description="The new text, standalone.", min_length=1)] = None,
         category: Annotated[str | None, Field(description=f"{_CATEGORY}.")] = None,
         tags: Annotated[list[str] | None, Field(description="The new tags; they replace the old.")] = None,
+        valid_from: Annotated[
+            str | None,
+            Field(
+                description="ISO 8601 date since which the new text holds, if the old one was right until then. Leave it out if "
+                "the old one was wrong."
+            ),
+        ] = None,
     ) -> Annotated[CallToolResult, Updated]:
         if content is None and category is None and tags is None:
             raise ToolError("Give the new content, category or tags.")
-        found = await ask(context, "edit", id=id, content=content, category=category, tags=tags, reason=reason)
+        found = await ask(
+            context, "edit", id=id, content=content, category=category, tags=tags, valid_from=valid_from, reason=reason
+        )
         return answer(Updated, updated_text(found), found, failed=found.get("status") == "refused")
 
     return server

@@ -29,10 +29,19 @@ def added_text(found: Mapping[str, Any]) -> str:
 def search_text(found: Mapping[str, Any]) -> str:
     """The memories found, fenced as everywhere."""
     memories = found.get("memories") or []
+    asked = _time_asked(found.get("at") or {})
     if not memories:
-        return "Nothing is remembered about this."
+        return f"{asked}Nothing is remembered about this."
     keyword = "" if found.get("mode") != "keyword" else "Only words were compared, not meanings.\n"
-    return keyword + fenced([line(memory) for memory in memories], memories)
+    gone = [short_id(memory["id"]) for memory in memories if (memory.get("now") or {}).get("state", "live") != "live"]
+    since = f"No longer believed today: {', '.join(gone)}.\n" if gone else ""
+    return asked + keyword + since + fenced([line(memory) for memory in memories], memories)
+
+
+def _time_asked(at: Mapping[str, Any]) -> str:
+    asked = (("believed at", at.get("as_of")), ("true at", at.get("valid_at")))
+    said = " and ".join(f"{what} {time}" for what, time in asked if time)
+    return f"This is what was {said}, not what holds now.\n" if said else ""
 
 
 def shown_text(found: Mapping[str, Any]) -> str:

@@ -25,9 +25,13 @@ from cems.core.scope import SHARED, USER, Scope
 from cems.core.service.caller import Caller
 from cems.core.service.checks import run_checks
 from cems.core.service.hooks import STARTING, HookService
+from cems.core.service.purge_operations import OPERATIONS as PURGE
 from cems.core.service.request import MAX_LIMIT, Request
+from cems.core.service.review_operations import OPERATIONS as REVIEW
 from cems.core.service.shapes import event_json, is_related, memory_json, outcome_json, without_content
 from cems.core.service.status import status_json
+from cems.core.service.storage import storage_problem
+from cems.core.timeline import Moment, believed_rows
 
 if TYPE_CHECKING:
     from cems.core.config import Settings
@@ -106,10 +110,8 @@ class Operations:
             code, status = next((code, status) for kind, code, status in _FAILURES if isinstance(error, kind))
             raise OperationFailed(code, str(error), status) from error
         except sqlite3.Error as error:
-            # SQLite's own words hold no text of a memory; a full disk and a damaged file are told apart by them.
-            raise OperationFailed(
-                "storage", f"the journal cannot be used: {error}; `cems doctor` says more", 1
-            ) from error
+            # SQLite's own words hold no text of a memory.
+            raise OperationFailed("storage", storage_problem(error, self.home), 1) from error
 
     async def change(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run a change on the writer's thread and have the store follow it."""
@@ -191,7 +193,10 @@ class Operations:
     async def search(self, request: Request) -> dict[str, Any]:
         limit = request.limit(10)
         question = ask(request.text("query"))
-        within = Within(request.scopes(), _SEARCHED_TRUST, request.categories())
+        moment = request.moment()
+        within = Within(
+            request.scopes(), _SEARCHED_TRUST, request.categories(), at=moment, readable=request.scope.readable
+        )
         if question.empty:
             raise Unusable("there is nothing to search for in that query")
         found = await self.searcher.search(question, within)
@@ -203,23 +208,43 @@ class Operations:
             "memories": [self._memory(row, score) for row, score in rows[:limit]],
             "coverage": {"considered": total, "total": total},
             "next": None,
+            "at": moment.as_json(),
             "mode": found.mode,
             "reason": found.reason,
         }
 
     async def list_memories(self, request: Request) -> dict[str, Any]:
-        limit, offset = request.limit(50), request.offset()
-        scopes = request.scopes()
-        states = ("live", "closed", "archived") if request.flag("include_closed", False) else ("live",)
-        rows = lookup.listed_rows(
-            self.reader, scopes, states=states, categories=request.categories(), limit=limit + 1, offset=offset
-        )
-        counts = lookup.count_by_state(self.reader, scopes)
+        limit, offset, moment = request.limit(50), request.offset(), request.moment()
+        rows, total = await self._believed(request, moment) if moment.as_of else self._listed(request, moment)
+        page = rows[offset:] if moment.as_of else rows
         return {
-            "memories": [self._memory(row) for row in rows[:limit]],
-            "coverage": {"considered": min(limit, len(rows)), "total": sum(counts.get(state, 0) for state in states)},
-            "next": str(offset + limit) if len(rows) > limit else None,
+            "memories": [self._memory(row) for row in page[:limit]],
+            "coverage": {"considered": min(limit, len(page)), "total": total},
+            "next": str(offset + limit) if len(page) > limit else None,
+            "at": moment.as_json(),
         }
+
+    def _listed(self, request: Request, moment: Moment) -> tuple[list[lookup.Row], int]:
+        """One page and a row more of what is believed now, and how many memories that is of."""
+        scopes, categories = request.scopes(), request.categories()
+        everything = request.flag("include_closed", False)
+        condition = lookup.ANY if everything else moment.condition if moment else lookup.not_over()
+        rows = lookup.listed_rows(
+            self.reader, scopes, condition=condition, categories=categories, limit=request.limit(50) + 1,
+            offset=request.offset(),
+        )  # fmt: skip
+        return rows, lookup.count_where(self.reader, scopes, condition, categories)
+
+    async def _believed(self, request: Request, moment: Moment) -> tuple[list[lookup.Row], int]:
+        """Everything that was believed at an instant. On the writer's thread: it may be much to fold."""
+        readable = request.scope.readable
+        scopes, categories = request.scopes(), request.categories()
+        rows = await self.on_writer(
+            lambda: list(
+                believed_rows(self.journal.connection, scopes, moment, readable, categories=categories)
+            )
+        )
+        return rows, len(rows)
 
     async def show(self, request: Request) -> dict[str, Any]:
         def find() -> tuple[lookup.Row, list[Operation]]:
@@ -270,7 +295,9 @@ class Operations:
 
     def _memory(self, row: lookup.Row, score: float | None = None) -> dict[str, Any]:
         stored = self.embedder is not None and self.indexer is not None and row["seq"] <= self.indexer.applied
-        return memory_json(row, score, self.embedder.identity if stored and self.embedder else "")
+        shown = memory_json(row, score, self.embedder.identity if stored and self.embedder else "")
+        # What was believed at another time may be believed no longer.
+        return shown | {"now": row["now"]} if "now" in row else shown
 
     def _closed(self, question: Question, within: Within) -> list[tuple[lookup.Row, float]]:
         """Corrected and archived memories, and live ones that do not hold now, that share words with the question."""
@@ -288,3 +315,4 @@ _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "mark", "search", "show", "why", "profile",
                  "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
+_OPERATIONS |= PURGE | REVIEW

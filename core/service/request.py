@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from cems.core.memories import Author, Refused, Statement, Unusable
-from cems.core.memory import category_name
+from cems.core.memory import category_name, format_time, parse_time
 from cems.core.scope import Scope, SessionScope, session_scope
 from cems.core.service.caller import Caller
+from cems.core.timeline import Moment
 
 MAX_LIMIT = 500
 _MAX_OFFSET = 10_000_000
@@ -80,6 +81,21 @@ class Request:
         """The category asked for in its one spelling; empty for all."""
         named = self.text("category", "")
         return (category_name(named),) if named else ()
+
+    def instant(self, name: str) -> str:
+        """A date or instant as the records write instants; empty where none is given."""
+        text = self.text(name, "")
+        try:
+            return (format_time(parse_time(text)) or "") if text else ""
+        except ValueError as error:
+            raise Unusable(f"{name}: {error}") from None
+
+    def moment(self) -> Moment:
+        """The times that are asked about: when it is to hold in the world, and when it was believed."""
+        moment = Moment(self.instant("valid_at"), self.instant("as_of"))
+        if moment and self.flag("include_closed", False):
+            raise Unusable("include_closed asks about now; leave it out with valid_at and as_of")
+        return moment
 
     def scopes(self) -> tuple[Scope, ...]:
         """The scopes to read: the session's, or the one of them that was named. Raises Refused for another one."""

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from cems import __version__
+from cems.core import redact
+from cems.core.backups import advising
 from cems.core.config import Settings, load, recall_policy
 from cems.core.embedding import NO_MODEL, Embedder, EmbedderUnavailable, load_embedder
 from cems.core.indexer import Indexer
@@ -19,12 +21,16 @@ from cems.core.journal import Journal, connect
 from cems.core.memories import Memories
 from cems.core.paths import Home
 from cems.core.policy import Snapshot, write_snapshot
-from cems.core.recall.engine import KeywordSearcher, Searcher
+from cems.core.recall.engine import KeywordSearcher, Searcher, Within
 from cems.core.recall.hybrid import HybridSearcher
+from cems.core.recall.question import ask
 from cems.core.records import Records
+from cems.core.scope import USER
 from cems.core.service.adapters import load_agents, registered_agents
 from cems.core.service.commands import TypedCommands
 from cems.core.service.hooks import HookService
+from cems.core.service.housekeeping import keep_house
+from cems.core.service.logs import where
 from cems.core.service.operations import Operations
 from cems.core.service.sessions import Sessions
 from cems.core.tokens import count_tokens
@@ -47,8 +53,9 @@ class Runtime:
         logging.getLogger("cems").setLevel(self.settings.log_level)
         self._home = home
         self._hooks = hooks
-        key = load_value_key(home.keys, create=not home.journal.exists())
-        self.journal = Journal(home.journal, Records(key))
+        with advising(home):
+            key = load_value_key(home.keys, create=not home.journal.exists())
+            self.journal = Journal(home.journal, Records(key))
         self._reader: sqlite3.Connection = connect(home.journal, write=False)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="cems-writer")
         self._indexer: Indexer | None = None
@@ -68,6 +75,8 @@ class Runtime:
             # Over half of a cold start: here, in the thread, not in the event loop. What it raises, `startup` meets again.
             with contextlib.suppress(Exception):
                 import lancedb  # noqa: F401
+        # The detectors of secrets load slowly too, and a person's first `/remember` is to be answered in time.
+        redact.clean("")
         from cems.core.service.routes import build_app
 
         self.app: Any = build_app(self.operations)
@@ -82,8 +91,9 @@ class Runtime:
                 self._indexer = Indexer(self._home.store, self._reader, self._embedder)
                 await self._indexer.open()
                 searcher = await asyncio.to_thread(HybridSearcher, self._reader, self._indexer, self._embedder)
-            except Exception as error:
-                logger.exception("the store cannot be used")
+                await _wake(searcher)
+            except Exception as error:  # noqa: BLE001 - LanceDB raises many kinds
+                logger.error("the store cannot be used: %s", where(error))
                 self._indexer = None
                 self._without = f"the store cannot be used ({type(error).__name__}); `cems doctor` says more"
                 searcher = KeywordSearcher(self._reader, self._without)
@@ -93,7 +103,10 @@ class Runtime:
 
     async def run_background(self) -> None:
         """Follow the records and keep the session table, until cancelled."""
-        tasks = [asyncio.create_task(self._keep_sessions(self._hooks.sessions))]
+        tasks = [
+            asyncio.create_task(self._keep_sessions(self._hooks.sessions)),
+            asyncio.create_task(keep_house(self.operations)),
+        ]
         if self._indexer is not None:
             tasks.append(asyncio.create_task(self._indexer.run()))
         try:
@@ -151,6 +164,14 @@ def open_runtime(home: Home, hooks: HookService) -> Runtime:
     except Exception as error:
         hooks.give_up(f"the daemon could not load everything ({' '.join(str(error).split()) or type(error).__name__})")
         raise
+
+
+async def _wake(searcher: Searcher) -> None:
+    """Search once: that makes indexes and wakes libraries now, and not while the first prompt waits."""
+    try:
+        await searcher.search(ask("is everything ready"), Within((USER,), ("trusted",)))
+    except Exception as error:  # noqa: BLE001 - each prompt meets it again and goes on by words
+        logger.error("the store cannot be searched: %s", where(error))
 
 
 def _leave_snapshot(home: Home, snapshot: Snapshot) -> None:

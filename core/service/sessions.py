@@ -24,6 +24,10 @@ _SCHEMA = (
     CREATE TABLE shown (session TEXT, memory TEXT, at REAL, how TEXT, PRIMARY KEY (session, memory));
     CREATE TABLE usage (memory TEXT PRIMARY KEY, shown INTEGER NOT NULL, last_shown REAL, useful INTEGER NOT NULL, noise INTEGER NOT NULL);
     """,
+    """
+    CREATE TABLE review_skips (memory TEXT PRIMARY KEY, day TEXT NOT NULL);
+    CREATE TABLE told (what TEXT PRIMARY KEY, day TEXT NOT NULL);
+    """,
 )
 _KEEP_SECONDS = 30 * 86_400
 _ALIVE_SECONDS = 3_600
@@ -98,6 +102,27 @@ class Sessions:
         with self._lock:
             self._count(memory, useful=int(useful), noise=int(not useful))
 
+    def skip(self, memory: str) -> None:
+        """The person wants to decide about this memory tomorrow."""
+        with self._lock:
+            self._connection.execute("DELETE FROM review_skips WHERE day < ?", (_today(),))
+            self._connection.execute("INSERT OR REPLACE INTO review_skips VALUES (?, ?)", (memory, _today()))
+
+    def skipped(self) -> set[str]:
+        """The memories that were skipped today."""
+        with self._lock:
+            rows = self._connection.execute("SELECT memory FROM review_skips WHERE day = ?", (_today(),))
+            return {row[0] for row in rows}
+
+    def first_today(self, what: str) -> bool:
+        """Whether this is told for the first time on this local day; noted at once, so that it is told once."""
+        with self._lock:
+            told = self._connection.execute(
+                "INSERT INTO told VALUES (?1, ?2) ON CONFLICT (what) DO UPDATE SET day = ?2 WHERE day != ?2",
+                (what, _today()),
+            )
+            return told.rowcount > 0
+
     def alive(self) -> int:
         """Sessions that have not ended and spoke within the last hour."""
         with self._lock:
@@ -134,6 +159,14 @@ class Sessions:
                 "DELETE FROM shown WHERE session IN (SELECT session FROM sessions WHERE seen < ?)", (before,)
             )
             self._connection.execute("DELETE FROM sessions WHERE seen < ?", (before,))
+
+    def compact(self) -> None:
+        """Leave nothing of deleted rows in the file. Raises sqlite3.Error."""
+        self.flush()
+        with self._lock:
+            self._connection.execute("PRAGMA temp_store = MEMORY")
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         try:
@@ -179,6 +212,10 @@ class Sessions:
         )
         known, agent, scope, started, seen, ended = row
         return Session(known, agent, scope, started, seen, bool(ended), shown)
+
+
+def _today() -> str:
+    return time.strftime("%Y-%m-%d")
 
 
 def _open(path: Path) -> sqlite3.Connection:

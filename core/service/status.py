@@ -20,7 +20,7 @@ _WEEK = 7 * 86_400
 
 
 def status_json(operations: Operations, request: Request) -> dict[str, Any]:
-    """The document; counts are of all memories, but for `here`, the live ones of the caller's scopes."""
+    """The document; counts are of all memories, but for `here` and `review`, which are of the caller's scopes."""
     counts = lookup.count_by_state(operations.reader)
     here = lookup.count_by_state(operations.reader, request.scope.readable)
     embedder, indexer = operations.embedder, operations.indexer
@@ -48,7 +48,7 @@ def status_json(operations: Operations, request: Request) -> dict[str, Any]:
             "state": "ready" if embedder and indexer else "unavailable" if ready else "loading",
             "reason": operations.without,
         },
-        "review": _unconfirmed(operations),
+        "review": lookup.count_where(operations.reader, request.scope.readable, lookup.WAITING),
         "hook_failures": len(hook_failures(operations.home, _WEEK)),
         "sessions": operations.hooks.sessions.alive(),
         "scope": {"project": project_name(project) if project else None, "readable": list(request.scope.readable)},
@@ -82,8 +82,3 @@ def _pending(operations: Operations) -> int:
         return indexer.waiting if indexer else 0
     query = "SELECT COUNT(*) FROM records WHERE seq > ?"
     return int(operations.reader.execute(query, (indexer.applied,)).fetchone()[0])
-
-
-def _unconfirmed(operations: Operations) -> int:
-    query = "SELECT COUNT(*) FROM records WHERE state = 'live' AND trust = 'candidate'"
-    return int(operations.reader.execute(query).fetchone()[0])

@@ -66,9 +66,7 @@ class Turn:
 
     def _given(self, event: str) -> str:
         texts = self.request.texts
-        prompts = [
-            index for index, (where, text) in enumerate(texts) if where == "user" and self.prompt in text
-        ]
+        prompts = [index for index, (where, text) in enumerate(texts) if where == "user" and self.prompt in text]
         newest = [text for where, text in texts[prompts[-1] if prompts else 0 :] if where == "system"]
         found = []
         for text in newest:
@@ -141,9 +139,7 @@ class Claude:
         assert process.returncode == 0, f"claude exited with {process.returncode}: {stderr}"
 
     @contextmanager
-    def _running(
-        self, arguments: Sequence[str], cwd: Path, timeout: float
-    ) -> Iterator[subprocess.Popen[str]]:
+    def _running(self, arguments: Sequence[str], cwd: Path, timeout: float) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
             [str(self.program), "-p", *arguments],
             stdin=subprocess.PIPE,

@@ -136,9 +136,7 @@ def test_a_memory_the_model_adds_is_recalled_unverified_in_a_new_session(claude:
 def test_the_model_can_search_what_was_remembered(claude: Claude) -> None:
     project = claude.sandbox.project("shop")
     remember(claude.sandbox, DEPLOY, project)
-    claude.model.script(
-        ToolUse("mcp__cems__memory_search", {"query": "deploy to production"}), Text("Found.")
-    )
+    claude.model.script(ToolUse("mcp__cems__memory_search", {"query": "deploy to production"}), Text("Found."))
     turn = claude.ask("look it up", cwd=project, allow=["mcp__cems__memory_search"])
     assert DEPLOY in json.dumps(turn.requests[-1].tool_results, ensure_ascii=False).replace("\\", "")
 
@@ -152,9 +150,7 @@ def test_a_second_project_does_not_see_it(claude: Claude) -> None:
     # The control in the same request: recall worked, and only the other project's memory stayed out.
     assert FREEZE in there.context
     assert "make ship" not in there.request.text
-    claude.model.script(
-        ToolUse("mcp__cems__memory_search", {"query": "deploy with make ship"}), Text("Nothing.")
-    )
+    claude.model.script(ToolUse("mcp__cems__memory_search", {"query": "deploy with make ship"}), Text("Nothing."))
     asked = claude.ask("look it up", cwd=other, allow=["mcp__cems__memory_search"])
     assert "staging cluster" not in asked.requests[-1].text
     assert DEPLOY in claude.ask(DEPLOY_PROMPT, cwd=shop).context

@@ -30,9 +30,7 @@ def post(service: FakeAnthropic, body: bytes, path: str = "/v1/messages?beta=tru
 
 
 def with_messages(*messages: tuple[str, Any]) -> bytes:
-    return json.dumps(
-        {**ASK, "messages": [{"role": role, "content": content} for role, content in messages]}
-    ).encode()
+    return json.dumps({**ASK, "messages": [{"role": role, "content": content} for role, content in messages]}).encode()
 
 
 def test_an_answer_as_one_message(service: FakeAnthropic) -> None:

@@ -65,18 +65,14 @@ def test_another_program_than_the_pinned_is_refused(
     assert [*(tmp_path / "cache").iterdir()] == []
 
 
-def test_a_failing_npm_leaves_nothing_and_says_why(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_npm_leaves_nothing_and_says_why(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPM_FAILS", "1")
     with pytest.raises(FetchFailed, match="E404 not found"):
         programs.fetch("agent")
     assert [*(tmp_path / "cache").iterdir()] == []
 
 
-def test_a_new_pin_replaces_the_old_program(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_pin_replaces_the_old_program(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs.fetch("agent")
     pin(monkeypatch, "1.3.0", "new")
     entry = {"version": "1.3.0", "integrity": "sha512-new"}

@@ -94,7 +94,7 @@ def copy_package(parent: Path, version: str = "0.1.0", hooks: str = ECHO_HOOKS, 
     (package / "__init__.py").write_text(text.replace(f'"{own}"', f'"{version}"'), "utf-8")
     for name in ("__init__", "agent_env", "paths"):
         shutil.copy(REPOSITORY / "core" / f"{name}.py", package / "core")
-    for name in ("__init__", "asgi", "client", "context", "daemon", "endpoint", "handover", "hook_client"):
+    for name in ("__init__", "ancestry", "asgi", "client", "context", "daemon", "endpoint", "handover", "hook_client"):
         shutil.copy(REPOSITORY / "core" / "service" / f"{name}.py", service)
     for name in ("http_server", "launch", "listening", "lock", "logs"):
         shutil.copy(REPOSITORY / "core" / "service" / f"{name}.py", service)

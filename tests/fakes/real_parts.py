@@ -139,7 +139,8 @@ class Place:
         try:
             assert await indexer.settled(60)
             searcher = HybridSearcher(self.reader, indexer, embedder)
-            self.hooks.upgrade(searcher)
+            # The machine may be busy; how haste is answered has tests of its own.
+            self.hooks.upgrade(searcher, patience=60)
             self.operations.equip(searcher, indexer, embedder, "", load(self.home))
             yield indexer
         finally:

@@ -16,7 +16,7 @@ REFUSED_NAME = re.compile(
     r"(?:ANTHROPIC|OPENAI|OPENROUTER|AZURE_OPENAI|GEMINI|GOOGLE|GROQ|MISTRAL|DEEPSEEK|XAI|AWS_BEARER).*"
     r"|(?:CLAUDE|CURSOR|CODEX|COPILOT|GOOSE|OPENCODE|PI_|GITHUB|GH_|HF_|HUGGING|MCP_|XDG_).*"
     r"|CEMS_(?!TEST_|BENCH_|REQUIRE_).*|GIT_(?!SSL_).*"
-    r"|.*_(?:API_KEY|TOKEN|SECRET)|PYTHONPATH|PYTHONHOME"
+    r"|.*_(?:API_KEY|TOKEN|SECRET)|PYTHONPATH|PYTHONHOME|AI_AGENT"
 )
 """What no test may see: providers' keys, signs that an agent runs us, folders outside the throwaway home."""
 

@@ -13,7 +13,7 @@ from tests.fakes.real_parts import Place
 
 from cems.core.embedding import BUNDLED, Embedder, load_embedder
 from cems.core.journal import Journal
-from cems.core.memories import Author, Memories
+from cems.core.memories import Author, Memories, Statement
 from cems.core.paths import Home
 from cems.core.records import Records
 from cems.core.scope import SessionScope, project_scope
@@ -28,6 +28,8 @@ AGENT = Author("agent", agent="claude-code", session="s1")
 # The machine may be busy with other tests: a slow example is no failure.
 settings.register_profile("cems", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("cems")
+
+_TEXTS = ["deploy on fridays", "the build needs node 22", "数据库用三号端口", "use tabs"]
 
 OpenJournal = Callable[[], Journal]
 
@@ -90,3 +92,13 @@ def records_of(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]
     ]
     connection.execute("INSERT INTO keywords (keywords, rank) VALUES ('integrity-check', 1)")
     return kept | {"keywords": found}
+
+
+@pytest.fixture
+def filled(memories: Memories) -> list[str]:
+    """Four live memories, a closed one and a forgotten one; their ids in that order."""
+    ids = [str(memories.remember(Statement(text), SHOP, PERSON).id) for text in _TEXTS]
+    old = str(memories.remember(Statement("old"), SHOP, PERSON).id)
+    ids[3:4] = [str(memories.correct(ids[3], {"content": "use spaces"}, SHOP, PERSON)[0].id), ids[3]]
+    memories.forget([old], SHOP, PERSON)
+    return [*ids, old]

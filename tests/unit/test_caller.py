@@ -12,6 +12,7 @@ from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.service.caller import caller_from
 from cems.core.service.context import decode, encode
 
+SILENT = {"CURSOR_TRACE_ID", "CURSOR_EXTENSION_HOST_ROLE", "CLAUDE_PROJECT_DIR"}
 CLI = {"client": "cli", "cwd": "/x", "tty": "1", "version": "0.1.0"}
 
 
@@ -41,6 +42,12 @@ def test_a_request_that_says_nothing_is_no_person() -> None:
         ({"OPENCODE": "1"}, "opencode"),
         ({"PI_CODING_AGENT": "true"}, "pi"),
         ({"CURSOR_TRACE_ID": "x", "CLAUDECODE": "1"}, "claude-code"),
+        ({"CURSOR_EXTENSION_HOST_ROLE": "agent-exec"}, "cursor"),
+        ({"CODEX_MANAGED_BY_NPM": "1"}, "codex"),
+        ({"AI_AGENT": "claude-code_2-1-332_agent"}, "claude-code"),
+        ({"AI_AGENT": "pi"}, "pi"),
+        ({"AI_AGENT": "somebody-new"}, "unknown"),
+        ({"ancestor_agent": "codex"}, "codex"),
     ],
 )
 def test_the_command_line_an_agent_runs_is_that_agents(variables: dict[str, str], agent: str) -> None:
@@ -48,14 +55,15 @@ def test_the_command_line_an_agent_runs_is_that_agents(variables: dict[str, str]
     assert (caller.agent, caller.person) == (agent, False)
 
 
-@pytest.mark.parametrize("name", ["CURSOR_TRACE_ID", "CLAUDE_PROJECT_DIR"])
+@pytest.mark.parametrize("name", sorted(SILENT))
 def test_what_a_persons_own_terminal_may_have_proves_no_agent(name: str) -> None:
     assert caller_from(CLI | {name: "x"}).person
 
 
-@pytest.mark.parametrize("name", sorted(set(AGENT_VARIABLES) - {"CURSOR_TRACE_ID", "CLAUDE_PROJECT_DIR"}))
+@pytest.mark.parametrize("name", sorted(set(AGENT_VARIABLES) - SILENT))
 def test_every_other_variable_names_an_agent(name: str) -> None:
-    assert caller_from(CLI | {name: "1"}).agent
+    value = "agent-exec" if name == "CURSOR_EXTENSION_HOST_ROLE" else "1"
+    assert caller_from(CLI | {name: value}).agent
 
 
 def test_the_session_is_the_one_named_or_claudes() -> None:

@@ -30,9 +30,7 @@ def test_home_is_a_throwaway_folder() -> None:
     assert cems_home({}).root == Path.home() / ".cems"
 
 
-@pytest.mark.parametrize(
-    "name", [".cems/journal.db", ".claude.json", ".claude/settings.json", ".local/bin/cems"]
-)
+@pytest.mark.parametrize("name", [".cems/journal.db", ".claude.json", ".claude/settings.json", ".local/bin/cems"])
 def test_opening_a_file_of_ours_or_an_agent_in_the_real_home_raises(name: str, home_guard: HomeGuard) -> None:
     with pytest.raises(RealHomeTouched):
         (REAL_HOME / name).open("rb")

@@ -31,6 +31,12 @@ QUESTION = "which port does the staging database listen on"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "claude_code" / "hook_stdin"
 
 
+@pytest.fixture(autouse=True)
+def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may be busy; a test about haste sets its own time."""
+    monkeypatch.setattr(hooks_module, "_COMMAND_SECONDS", 30.0)
+
+
 # -- prompts
 
 
@@ -410,15 +416,14 @@ def test_a_commands_text_is_what_follows_its_name(place: Place, prompt: str) -> 
     assert commands.done == ["a b"]
 
 
-def test_a_prompt_does_not_wait_for_a_store_that_hangs(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_does_not_wait_for_a_store_that_hangs(place: Place) -> None:
     class Hanging:
         async def search(self, question: Question, within: Within) -> Found:
             await asyncio.sleep(60)
             raise AssertionError
 
-    monkeypatch.setattr(hooks_module, "_VECTOR_SECONDS", 0.05)
     place.add(PORT)
-    place.hooks.upgrade(Hanging())
+    place.hooks.upgrade(Hanging(), patience=0.05)
     began = time.monotonic()
     assert PORT in run(place.prompt(QUESTION))
     assert time.monotonic() - began < 1

@@ -115,6 +115,18 @@ def test_an_entry_that_sqlite_refuses_leaves_nothing_behind(journal: Journal) ->
     assert journal.verify() == []
 
 
+def test_a_full_disk_loses_nothing_and_the_journal_goes_on_when_there_is_room(journal: Journal) -> None:
+    journal.append(notes("before"))
+    pages = journal.connection.execute("PRAGMA page_count").fetchone()[0]
+    journal.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        journal.append(notes("short", "x" * 100_000))
+    assert journal.connection.execute("SELECT COUNT(*) FROM chain").fetchone() == (1,)
+    journal.connection.execute("PRAGMA max_page_count = 1000000")
+    journal.append(notes("x" * 100_000))
+    assert journal.verify() == []
+
+
 def test_appending_nothing_writes_nothing(journal: Journal) -> None:
     assert journal.append([]) == []
     assert journal.verify() == []
@@ -136,13 +148,15 @@ def test_appending_nothing_writes_nothing(journal: Journal) -> None:
         "UPDATE payloads SET body = '{}'",
         "UPDATE payloads SET salt = x'00'",
         "UPDATE payloads SET body = '{}', erased_at = '2026-01-01'",
+        "UPDATE payloads SET body = '{}', salt = NULL, erased_at = '2026-01-01'",
+        "UPDATE payloads SET body = NULL, erased_at = '2026-01-01'",
         "UPDATE payloads SET body = NULL, salt = NULL",
         "DELETE FROM payloads",
     ],
 )
 def test_the_database_itself_refuses_to_change_what_was_written(journal: Journal, statement: str) -> None:
     journal.append(notes("a", "b"))
-    with pytest.raises(sqlite3.IntegrityError, match="append-only|erased"):
+    with pytest.raises(sqlite3.IntegrityError, match=r"append-only|erased"):
         journal.connection.execute(statement)
     assert journal.verify() == []
 
@@ -172,7 +186,7 @@ def test_a_clock_set_back_does_not_go_back(journal: Journal, monkeypatch: pytest
     now = 1_800_000_000.0
     clocks = []
     for moved in (0.0, -86_400.0, -86_399.0, 0.0005, 5.0):
-        monkeypatch.setattr(journal_module.time, "time", lambda moved=moved: now + moved)
+        monkeypatch.setattr("cems.core.journal.time.time", lambda moved=moved: now + moved)
         clocks += [operation.clock for operation in journal.append(notes("a", "b"))]
     assert clocks == sorted(set(clocks))
     assert clocks[2].startswith(clocks[0].partition("/")[0])
@@ -182,7 +196,7 @@ def test_very_many_entries_at_one_instant_still_come_in_order(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = "2026-01-01T00:00:00.000Z/0000"
-    monkeypatch.setattr(journal_module.time, "time", lambda: 0.0)
+    monkeypatch.setattr("cems.core.journal.time.time", lambda: 0.0)
     for _ in range(70_000):
         following = journal_module._tick(last)
         assert following > last
@@ -191,7 +205,7 @@ def test_very_many_entries_at_one_instant_still_come_in_order(
 
 def test_the_present_is_never_before_the_last_entry(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     at = journal.append(notes("a"))[0].at
-    monkeypatch.setattr(journal_module.time, "time", lambda: 0.0)
+    monkeypatch.setattr("cems.core.journal.time.time", lambda: 0.0)
     assert journal.now() >= at
 
 
@@ -214,7 +228,7 @@ COLUMNS = {
 @pytest.mark.parametrize("seq", [1, 3, 5])
 def test_a_changed_entry_is_found_and_named(home: Home, open_journal: OpenJournal, column: str, seq: int) -> None:
     open_journal().append(notes("1", "2", "3", "4", "5"))
-    tampered(home.journal, f"UPDATE chain SET {column} = {COLUMNS[column]} WHERE seq = {seq}")
+    tampered(home.journal, f"UPDATE chain SET {column} = {COLUMNS[column]} WHERE seq = {seq}")  # noqa: S608
     faults = open_journal().verify()
     assert faults[0].seq == seq
     assert {fault.seq for fault in faults} <= {seq, seq + 1, 0}
@@ -235,7 +249,7 @@ def test_a_changed_entry_is_found_and_named(home: Home, open_journal: OpenJourna
 )
 def test_a_changed_or_lost_payload_is_found_and_named(home: Home, open_journal: OpenJournal, change: str) -> None:
     open_journal().append(notes("1", "2", "3", "4"))
-    tampered(home.journal, f"{change} WHERE op_id = (SELECT op_id FROM chain WHERE seq = 3)")
+    tampered(home.journal, f"{change} WHERE op_id = (SELECT op_id FROM chain WHERE seq = 3)")  # noqa: S608
     assert problems(open_journal()) == [(3, "the payload is not the one that was committed to")]
 
 
@@ -302,7 +316,7 @@ def test_a_well_made_entry_put_in_at_the_end_is_missed_in_the_count(home: Home, 
     journal.append(notes("1", "2"))
     noted = journal.connection.execute("SELECT value FROM meta WHERE key = 'head'").fetchone()[0]
     journal.append(notes("3"))
-    tampered(home.journal, f"UPDATE meta SET value = '{noted}' WHERE key = 'head'")
+    tampered(home.journal, f"UPDATE meta SET value = '{noted}' WHERE key = 'head'")  # noqa: S608
     assert problems(open_journal()) == [(3, "the journal ended with entry 2, what comes after it was put in")]
 
 
@@ -359,7 +373,7 @@ def test_a_journal_another_process_holds_is_not_called_damaged(
     def impatient(*arguments: object, **options: object) -> sqlite3.Connection:
         return real(*arguments, **{**options, "timeout": 0.05})  # type: ignore[call-overload, no-any-return]
 
-    monkeypatch.setattr(journal_module.sqlite3, "connect", impatient)
+    monkeypatch.setattr("cems.core.journal.sqlite3.connect", impatient)
     with pytest.raises(JournalUnusable, match="locked"):
         Journal(home.journal, Records(KEY))
     holder.close()

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.unit.conftest import AGENT, PERSON, SHOP, SHOP_2
 from tests.unit.gateway import IMPORT, TABS, TOKEN, added, entries, files_with, live, refusals, row
 
-from cems.core import journal as journal_module
 from cems.core.journal import Journal
 from cems.core.memories import (
     Author,
@@ -236,7 +235,7 @@ def test_with_the_clock_set_back_a_correction_is_not_older_than_what_it_corrects
     memories: Memories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = added(memories, TABS)
-    monkeypatch.setattr(journal_module.time, "time", lambda: datetime.now(UTC).timestamp() - 86_400 * 30)
+    monkeypatch.setattr("cems.core.journal.time.time", lambda: datetime.now(UTC).timestamp() - 86_400 * 30)
     outcome, _ = memories.correct(old, {"content": "Use spaces."}, SHOP, PERSON)
     assert outcome.id
     assert row(memories, outcome.id)["recorded_at"] >= row(memories, old)["recorded_at"]

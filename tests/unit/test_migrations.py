@@ -112,7 +112,7 @@ def write_old_journal(path: Path, version: int) -> None:
         salt, text = bytes([seq]) * 16, json.dumps(body, sort_keys=True)
         commitment = hashlib.sha256(salt + text.encode()).digest()
         head = hashlib.sha256(head + commitment + json.dumps([seq, *columns]).encode()).digest()
-        connection.execute(f"INSERT INTO chain VALUES ({','.join('?' * 12)})", (seq, *columns, commitment, head))
+        connection.execute(f"INSERT INTO chain VALUES ({','.join('?' * 12)})", (seq, *columns, commitment, head))  # noqa: S608
         connection.execute("INSERT INTO payloads VALUES (?, ?, ?)", (columns[0], salt, text))
     if version == 2:
         connection.executescript(SCHEMA_2)

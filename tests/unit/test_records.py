@@ -59,7 +59,7 @@ def carry_out(memories: Memories, journal: Journal, steps: Any) -> None:
 
 
 @given(STEPS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_records_kept_entry_by_entry_equal_a_fresh_fold(tmp_path_factory: pytest.TempPathFactory, steps: Any) -> None:
     journal = Journal(tmp_path_factory.mktemp("fold") / "journal.db", Records(KEY))
     carry_out(Memories(journal, KEY, len), journal, steps)

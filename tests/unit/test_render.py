@@ -181,7 +181,7 @@ def test_one_giant_memory_takes_a_quarter_of_the_budget_at_most_and_says_where_t
     made = line(row(content), count)
     assert made.tokens <= 600
     assert utf16_units(made.text) <= 4_500
-    head, _, rest = made.text.partition("] ")
+    _, _, rest = made.text.partition("] ")
     shown, ending, _ = rest.partition(" … (cut; whole: cems show m_1a2b3c4d)")
     assert ending
     assert len(shown.replace("\n  ", "\n")) <= MAX_CHARS
@@ -223,9 +223,7 @@ def test_the_fences_cost_is_what_the_tokenizer_says(tag: str) -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.text(ANY, max_size=3_000), st.sampled_from(["trusted", "candidate"])), max_size=12
-    ),
+    st.lists(st.tuples(st.text(ANY, max_size=3_000), st.sampled_from(["trusted", "candidate"])), max_size=12),
     st.integers(0, 2_000),
     st.integers(0, 9_500),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -231,10 +230,10 @@ def test_two_folders_of_one_name_are_two_projects(place: Path) -> None:
 
 
 @pytest.fixture
-def own_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "people" / "me").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(place / "people" / "me"))
-    yield place / "people" / "me"
+    return place / "people" / "me"
 
 
 @pytest.mark.parametrize(

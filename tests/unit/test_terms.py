@@ -73,7 +73,7 @@ def test_a_long_text_without_spaces_takes_no_time() -> None:
 @example("a AND b OR NOT c NEAR d")
 @example("²½ Ⅷ \U0001d7d8 ௧")
 @example("İstanbul ŉ ǰ")
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_every_term_of_a_memory_finds_it_in_the_keyword_index(memories: Memories, journal: Journal, text: str) -> None:
     try:
         memory = memories.remember(Statement(text), NOWHERE, PERSON).id

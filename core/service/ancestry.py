@@ -1,0 +1,189 @@
+"""Which agents a process runs under, told by the programs of its ancestors; no environment is ever read. Light.
+
+What an agent starts has the agent among its ancestors, whatever was taken out of its variables. Cursor is the exception:
+a person's terminal there descends from the same program as its agent's shell does, so only the agent's own process counts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+PEER = "peer"
+"""Context key: the pid at the other end of the socket, as the kernel tells it. Never taken from a caller."""
+AGENTS = "agents"
+"""Context key: what `agents_above` found for it. Absent where that cannot be told."""
+
+_MAX_DEPTH = 64
+_MAX_COMMAND = 4_096
+_PS_SECONDS = 2.0
+_PROGRAMS = {
+    "claude": "claude-code",
+    "cursor-agent": "cursor",
+    "codex": "codex",
+    "goose": "goose",
+    "goosed": "goose",
+    "copilot": "copilot",
+    "gemini": "gemini",
+    "opencode": "opencode",
+    "pi": "pi",
+}
+_PLACES = {
+    "/claude/versions/": "claude-code",
+    "/@anthropic-ai/claude": "claude-code",
+    "/cursor-agent/": "cursor",
+    "/@openai/codex": "codex",
+    "/@github/copilot": "copilot",
+    "/@google/gemini-cli": "gemini",
+    "/node_modules/opencode-": "opencode",
+    "/pi-coding-agent/": "pi",
+}
+"""Parts of a program's path, where its file has another name: `…/@google/gemini-cli/dist/index.js`."""
+_INTERPRETERS = ("node", "bun", "deno")
+_BEFORE_A_VALUE = ("-r", "--require", "--import", "--loader", "--experimental-loader")
+
+
+class Process(NamedTuple):
+    """One process: its parent's pid, its process group, and the agent it is, if any."""
+
+    parent: int
+    group: int
+    agent: str
+
+
+def agents_above(pid: int) -> tuple[str, ...] | None:
+    """The agents that `pid` is or runs under, nearest first; None where the processes cannot be told.
+
+    An agent's own helper processes, which stay in its process group, are no second agent.
+    """
+    look = _lookup()
+    if look is None or pid <= 0:
+        return None
+    line = _line(pid, look)
+    # A parent that ends while we look gives its children to another one: looked at once more.
+    return _line(pid, look) if line is None else line
+
+
+def ancestor_agent() -> str:
+    """The nearest agent this process runs under; empty for none, or where it cannot be told."""
+    return next(iter(agents_above(os.getpid()) or ()), "")
+
+
+def with_agents(context: Mapping[str, str]) -> dict[str, str]:
+    """The context with what the caller's processes say (`AGENTS`), while the caller is still there to be looked at."""
+    if AGENTS in context:
+        return dict(context)
+    peer = context.get(PEER, "")
+    line = agents_above(int(peer)) if peer.isdecimal() else None
+    return dict(context) if line is None else {**context, AGENTS: " ".join(line)}
+
+
+def agent_of(program: str, path: str = "", command: tuple[str, ...] = ()) -> str:
+    """The agent that a process is, by its program's name, the path of its file, and its command line; empty for none."""
+    names = [_name(each) for each in (program, path, *command[:1])]
+    if any(name.startswith(_INTERPRETERS) for name in names):
+        scripts = [_script(command)]
+    else:
+        scripts = []
+    names += [_name(script).partition(".")[0] for script in scripts]
+    for name in names:
+        if name in _PROGRAMS:
+            return _PROGRAMS[name]
+    for place, agent in _PLACES.items():
+        if any(place in each.replace("\\", "/") for each in (path, *command[:1], *scripts)):
+            return agent
+    # Cursor's processes name themselves for what they do: `Cursor Helper (Plugin): extension-host (agent-exec)`.
+    if any(name.lower().startswith("cursor") for name in names) and any("agent-exec" in each for each in command):
+        return "cursor"
+    return ""
+
+
+def _script(command: tuple[str, ...]) -> str:
+    """What an interpreter was told to run: its first argument that is no option and no option's value."""
+    for before, word in zip(command, command[1:], strict=False):
+        if not word.startswith("-") and before not in _BEFORE_A_VALUE and word not in ("run", "x"):
+            return word
+    return ""
+
+
+def _name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+
+
+def _line(pid: int, look: Callable[[int], Process | None]) -> tuple[str, ...] | None:
+    found: list[str] = []
+    child: Process | None = None
+    child_pid = 0
+    for _ in range(_MAX_DEPTH):
+        process = look(pid)
+        if process is None:
+            # Another user's process may be hidden from us. One that has ended is nobody's parent any more.
+            again = look(child_pid) if child else None
+            return tuple(found) if again and again.parent == pid else None
+        helper = child is not None and child.agent == process.agent and child.group == process.group
+        if process.agent and not helper:
+            found.append(process.agent)
+        if process.parent <= 0:
+            return tuple(found)
+        child, child_pid, pid = process, pid, process.parent
+    return None
+
+
+def _lookup() -> Callable[[int], Process | None] | None:
+    if sys.platform == "linux":
+        return _from_proc
+    if sys.platform == "win32":
+        return None
+    table = _ps("-axo", "pid=,ppid=,pgid=,comm=")
+    return listed(table, lambda pid: _ps("-o", "command=", "-p", str(pid))) if table else None
+
+
+def _from_proc(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib is not needed for it
+            head, _, rest = file.read(1_024).decode("utf-8", "replace").rpartition(")")
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            command = file.read(_MAX_COMMAND).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return None
+    try:
+        path = os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+    except OSError:
+        # A kernel thread, or another user's.
+        path = ""
+    _, parent, group = rest.split()[:3]
+    return Process(int(parent), int(group), agent_of(head.partition("(")[2], path, tuple(command)))
+
+
+def listed(table: str, command: Callable[[int], str]) -> Callable[[int], Process | None]:
+    """Looks processes up in what `ps -o pid=,ppid=,pgid=,comm=` printed. `command` gives the command line of one pid:
+    asked only where the program is an interpreter or Cursor's."""
+    rows = {
+        int(fields[0]): (int(fields[1]), int(fields[2]), fields[3])
+        for fields in (line.split(None, 3) for line in table.splitlines())
+        if len(fields) == 4 and all(each.isdecimal() for each in fields[:3])
+    }
+
+    def look(pid: int) -> Process | None:
+        if pid not in rows:
+            return None
+        parent, group, program = rows[pid]
+        named = _name(program).lower()
+        words = command(pid).split() if named.startswith((*_INTERPRETERS, "cursor")) else ()
+        return Process(parent, group, agent_of(program, program, tuple(words)))
+
+    return look
+
+
+def _ps(*options: str) -> str:
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["/bin/ps", *options], capture_output=True, timeout=_PS_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace")
