@@ -14,8 +14,8 @@ it, and `--against` checks one that was noted earlier.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -33,6 +33,7 @@ _FIELDS = (*_TEXTS, "category", "scope", "trust", "confidence", "pinned", "valid
            "expired_at", "archived_at")  # fmt: skip
 _NOWHERE = "another project"
 _DIGITS = 16
+_NOTE_BYTES = 160
 
 # The scope that an entry belongs to: its memory's today, else the one it names, else one that another entry on the same
 # memory names (when purge has erased what it said). A refusal before any scope was known is the person's own.
@@ -42,7 +43,7 @@ SELECT chain.seq AS seq, chain.clock AS clock, chain.kind AS kind, chain.entity 
   COALESCE(records.scope, NULLIF(json_extract(payloads.body, '$.scope'), ''), (
     SELECT json_extract(other.body, '$.scope') FROM chain AS same JOIN payloads AS other USING (op_id)
     WHERE chain.entity != '' AND same.entity = chain.entity AND json_extract(other.body, '$.scope') != '' LIMIT 1
-  ), CASE WHEN chain.kind = 'refuse' THEN 'user' END) AS scope
+  ), CASE WHEN chain.entity = '' THEN 'user' END) AS scope
 FROM chain LEFT JOIN payloads USING (op_id) LEFT JOIN records ON records.id = chain.entity
 """
 
@@ -104,12 +105,12 @@ def read(
     chosen = f"FROM ({_SCOPED}) WHERE {' AND '.join(conditions)}"
     inside = f"scope IN ({','.join('?' * len(scopes))})"
     matching, everywhere = connection.execute(
-        f"SELECT COALESCE(SUM({inside}), 0), COUNT(*) {chosen}",  # noqa: S608
+        f"SELECT COALESCE(SUM({inside}), 0), COUNT(*) {chosen}",
         (*scopes, *values),
     ).fetchone()
     found = dict(
         connection.execute(
-            f"SELECT seq, scope {chosen} AND {inside} ORDER BY seq DESC LIMIT ?",  # noqa: S608
+            f"SELECT seq, scope {chosen} AND {inside} ORDER BY seq DESC LIMIT ?",
             (*values, *scopes, limit),
         ).fetchall()
     )
@@ -131,26 +132,30 @@ def _entries(connection: sqlite3.Connection, scope_of: dict[int, str], scopes: S
         return
     wanted = ",".join(str(int(seq)) for seq in scope_of)
     digests = dict(connection.execute(f"SELECT seq, hex(commitment) FROM chain WHERE seq IN ({wanted})"))  # noqa: S608
-    erased = {
-        row[0] for row in connection.execute("SELECT op_id FROM payloads WHERE body IS NULL AND erased_at IS NOT NULL")
-    }
-    hidden = {row[0] for row in connection.execute("SELECT id FROM records WHERE state = 'hidden'")}
+    of_these = f"FROM chain WHERE seq IN ({wanted})"
+    erased_ones = f"SELECT op_id FROM payloads WHERE body IS NULL AND op_id IN (SELECT op_id {of_these})"  # noqa: S608
+    hidden_ones = f"SELECT id FROM records WHERE state = 'hidden' AND id IN (SELECT entity {of_these})"  # noqa: S608
+    erased, hidden = ({row[0] for row in connection.execute(query)} for query in (erased_ones, hidden_ones))
     lives: dict[str, list[tuple[int, Operation]]] = {}
     for seq, operation in operations_where(connection, f"seq IN ({wanted})"):
-        life = lives.setdefault(operation.entity, [])
-        if not life and operation.entity.startswith("m_"):
-            life += operations_where(connection, "entity = ?", operation.entity)
+        life = lives.get(operation.entity)
+        if life is None:
+            is_memory = operation.entity.startswith("m_")
+            life = list(operations_where(connection, "entity = ?", operation.entity)) if is_memory else []
+            lives[operation.entity] = life
         gone = operation.op_id in erased
         before, after = _change(life, seq, operation)
         if gone or operation.entity in hidden:
-            before, after = _digested(before, after, digests[seq].lower())
+            before, after = _without_texts(before), _without_texts(after)
+            if operation.kind == "remember":
+                after["content"] = {"digest": f"sha256:{digests[seq].lower()}"}
         body = operation.body
         yield Entry(
             seq=seq, op_id=operation.op_id, at=format_time(operation.at) or "", operation=_name(operation),
             id=operation.entity if operation.entity.startswith("m_") else "", scope=scope_of[seq],
             actor=operation.actor, agent=operation.agent, session=operation.session,
             reason=str(body.get("reason", "")), before=_within(before, scopes), after=_within(after, scopes),
-            group=str(body.get("group", "")), undoes=tuple(_texts(body.get("undoes"))), erased=gone,
+            group=str(body.get("group", "")), undoes=undone_by(operation), erased=gone,
         )  # fmt: skip
 
 
@@ -176,8 +181,9 @@ def _change(
             return {"forgotten": True}, {"forgotten": False, "value_key": operation.entity[:_DIGITS]}
         case "purge":
             return {}, {"erased": len(body.get("erased", ()))}
-    before = _state(each for at, each in life if at < seq)
-    after = _state(each for at, each in life if at <= seq)
+    # What a purge left of an entry is told by the purge, wherever that stands.
+    before = _state(each for at, each in life if at < seq or each.kind == "purge")
+    after = _state(each for at, each in life if at <= seq or each.kind == "purge")
     if not life:
         return {"forgotten": False}, {"forgotten": True, "value_key": operation.entity[:_DIGITS]}
     changed = [name for name in after if before.get(name) != after[name]]
@@ -195,14 +201,8 @@ def _state(operations: Iterable[Operation]) -> dict[str, Any]:
     return fields | {"state": folded.state, "closed_by": folded.closed_by}
 
 
-def _digested(
-    before: dict[str, Any], after: dict[str, Any], commitment: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Without the words; in the place of the content the commitment to the payload."""
-    shown = {name: value for name, value in after.items() if name not in _TEXTS}
-    if "content" in after or not (before or after):
-        shown["content"] = {"digest": f"sha256:{commitment}"}
-    return {name: value for name, value in before.items() if name not in _TEXTS}, shown
+def _without_texts(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in _TEXTS}
 
 
 def _within(fields: dict[str, Any], scopes: Sequence[str]) -> dict[str, Any]:
@@ -210,8 +210,10 @@ def _within(fields: dict[str, Any], scopes: Sequence[str]) -> dict[str, Any]:
     return fields | {"scope": _NOWHERE} if fields.get("scope", scopes[0]) not in scopes else fields
 
 
-def _texts(value: Any) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, (list, tuple)) else [str(value)] if value else []
+def undone_by(operation: Operation) -> tuple[str, ...]:
+    """The entries that this one takes back."""
+    named = operation.body.get("undoes") or ()
+    return (named,) if isinstance(named, str) else tuple(map(str, named))
 
 
 # -- is it whole? ------------------------------------------------------------------------------------------------------
@@ -229,37 +231,37 @@ class Verified:
 
 
 class HeadNote:
-    """The last entry's place and digest, in a file apart from the journal.
+    """The last entry's place and digest, in a file apart from the journal; the journal's `Witness`.
 
-    Written after each commit, in place and unsynced (some ten microseconds): it may lag behind the journal after a
-    crash, and is never ahead of it.
+    Written after each commit, in place and unsynced (some ten microseconds): after a crash it may lag behind the
+    journal, and is never ahead of it. A note that the journal does not bear out is set aside and stays, so that going on
+    writing does not cover up that the journal was cut off, rewritten or replaced.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._aside = path.with_suffix(".unmet")
 
-    def write(self, seq: int, digest: bytes) -> None:
+    def committed(self, connection: sqlite3.Connection, before: tuple[int, bytes], head: tuple[int, bytes]) -> None:
         """Note an entry. A note that cannot be written is no reason to lose what the journal has accepted."""
-        text = f"{seq} {digest.hex()}"
-        line = f"{text} {_checksum(text)}\n".ljust(160).encode()
-        try:
+        with contextlib.suppress(OSError, sqlite3.Error):
+            noted = self.read()
+            if noted is not None and not self._aside.exists() and not _bears_out(connection, noted, before[0]):
+                self._path.replace(self._aside)
+            text = f"{head[0]} {head[1].hex()}"
             descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY, PRIVATE_FILE)
             try:
-                os.write(descriptor, line)
+                os.write(descriptor, f"{text} {_checksum(text)}\n".ljust(_NOTE_BYTES).encode())
             finally:
                 os.close(descriptor)
-        except OSError:
-            return
 
     def read(self) -> tuple[int, str] | None:
-        """The entry's place and digest; None where there is no note or a half written one."""
-        try:
-            fields = self._path.read_text("ascii", "replace").split()
-        except OSError:
-            return None
-        if len(fields) != 3 or _checksum(f"{fields[0]} {fields[1]}") != fields[2] or not fields[0].isdecimal():
-            return None
-        return int(fields[0]), fields[1]
+        """The entry's place and digest; None where there is no note, or a half written one."""
+        return _noted(self._path)
+
+    def unmet(self) -> tuple[int, str] | None:
+        """A note that the journal did not bear out when it was written on."""
+        return _noted(self._aside)
 
 
 def head_note(home: Home) -> HeadNote:
@@ -272,8 +274,9 @@ def verify(journal: Journal, note: HeadNote | None = None, against: str = "") ->
     faults = journal.verify()
     last = connection.execute("SELECT seq, lower(hex(hash)) FROM chain ORDER BY seq DESC LIMIT 1").fetchone() or (0, "")
     noted = note.read() if note else None
-    if noted is not None:
-        faults += _faults_against(connection, noted, last[0], "the note in keys/journal-head")
+    for found, name in ((noted, "keys/journal-head"), (note.unmet() if note else None, "keys/journal-head.unmet")):
+        if found is not None:
+            faults += _faults_against(connection, found, last[0], f"the note {name}")
     if against:
         seq, _, digest = against.partition(":")
         faults += _faults_against(connection, (int(seq), digest.lower()), last[0], "the head that was given")
@@ -282,20 +285,37 @@ def verify(journal: Journal, note: HeadNote | None = None, against: str = "") ->
     return Verified(count, f"{last[0]}:{last[1]}", tuple(faults), after)
 
 
-def _faults_against(
-    connection: sqlite3.Connection, noted: tuple[int, str], last: int, whose: str
-) -> list[ChainFault]:
-    seq, digest = noted
+def _faults_against(connection: sqlite3.Connection, noted: tuple[int, str], last: int, whose: str) -> list[ChainFault]:
+    seq = noted[0]
     if seq > last:
         return [
             ChainFault(
-                seq, "", f"{whose} names entry {seq}, the journal ends with {last}: its end was cut off, or it is an older copy"
+                seq,
+                "",
+                f"{whose} names entry {seq}, the journal has {last}: its end was cut off, or it is an older copy",
             )
         ]
-    row = connection.execute("SELECT op_id, lower(hex(hash)) FROM chain WHERE seq = ?", (seq,)).fetchone()
-    if row is None or row[1] != digest:
-        return [ChainFault(seq, row[0] if row else "", f"{whose} has another digest: this entry or one before it was rewritten")]
-    return []
+    if _bears_out(connection, noted, last):
+        return []
+    row = connection.execute("SELECT op_id FROM chain WHERE seq = ?", (seq,)).fetchone()
+    problem = f"{whose} has another digest of this entry: it, or one before it, was rewritten"
+    return [ChainFault(seq, row[0] if row else "", problem)]
+
+
+def _bears_out(connection: sqlite3.Connection, noted: tuple[int, str], last: int) -> bool:
+    """Whether the chain had the noted entry when it ended with entry `last`."""
+    row = connection.execute("SELECT lower(hex(hash)) FROM chain WHERE seq = ?", (noted[0],)).fetchone()
+    return noted[0] <= last and row is not None and row[0] == noted[1]
+
+
+def _noted(path: Path) -> tuple[int, str] | None:
+    try:
+        fields = path.read_text("ascii", "replace").split()
+    except OSError:
+        return None
+    if len(fields) != 3 or _checksum(f"{fields[0]} {fields[1]}") != fields[2] or not fields[0].isdecimal():
+        return None
+    return int(fields[0]), fields[1]
 
 
 def _checksum(text: str) -> str:

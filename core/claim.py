@@ -14,7 +14,7 @@ from typing import Literal
 
 from cems.core.recall.terms import terms
 
-_MOST_SENTENCES = 40
+_MOST_SENTENCES = 12
 
 
 def listed(words: str) -> frozenset[str]:
@@ -98,37 +98,25 @@ class Word:
     precedes: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Claim:
     """One sentence. `guards` are the words that make it hold in some cases only."""
 
-    words: tuple[Word, ...]
-    past: bool
-    hedged: bool
-    guards: frozenset[str]
+    __slots__ = ("content", "denials", "guards", "hedged", "numbers", "past", "words")
 
-    @property
-    def content(self) -> dict[str, Word]:
-        """The words that carry meaning, by key."""
-        return {word.key: word for word in self.words if word.kind == "word"}
-
-    @property
-    def numbers(self) -> list[Word]:
-        return [word for word in self.words if word.kind == "number"]
-
-    @property
-    def denials(self) -> dict[str, bool]:
-        """Whether each word of meaning is denied; what is both said and denied is left out."""
-        found: dict[str, bool] = {}
-        mixed = set()
-        for word in self.words:
-            if word.kind == "word" and found.setdefault(word.key, word.denied) != word.denied:
-                mixed.add(word.key)
-        return {key: denied for key, denied in found.items() if key not in mixed}
+    def __init__(self, words: tuple[Word, ...], *, past: bool, hedged: bool, guards: frozenset[str]) -> None:
+        self.words = words
+        self.past = past
+        self.hedged = hedged
+        self.guards = guards
+        self.numbers = [word for word in words if word.kind == "number"]
+        # The words that carry meaning, by key; and whether each is denied, but for those that are both said and denied.
+        self.content = {word.key: word for word in words if word.kind == "word"}
+        said = {(word.key, word.denied) for word in words if word.kind == "word"}
+        self.denials = {key: denied for key, denied in said if (key, not denied) not in said}
 
 
 def claims(text: str) -> Iterator[Claim]:
-    """The claims of a text, sentence by sentence, at most 40. Questions make none."""
+    """The claims of a text, sentence by sentence, at most 12. Questions make none."""
     sentences = [each.strip() for each in _SENTENCE.split(unicodedata.normalize("NFKC", text)) if each.strip()]
     for position, sentence in enumerate(sentences[:_MOST_SENTENCES]):
         first = sentence.partition(" ")[0].lower()

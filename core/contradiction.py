@@ -21,7 +21,7 @@ from cems.core.recall import lookup
 from cems.core.recall.engine import is_valid
 from cems.core.recall.terms import terms
 
-_LOOKED_AT = 60
+_LOOKED_AT = 30
 
 
 def _stems(words: str) -> frozenset[str]:
@@ -88,6 +88,9 @@ def find_contradiction(content: str, rows: Iterable[lookup.Row]) -> lookup.Row |
 
 def contradict(one: Claim, other: Claim) -> bool:
     """Whether the two cannot both hold."""
+    common = one.content.keys() & other.content.keys()
+    if 2 * len(common) < min(len(one.content), len(other.content)):
+        return False
     if one.hedged or other.hedged or one.past != other.past or one.guards != other.guards:
         return False
     return _another_number(one, other) or _the_opposite(one, other) or _another_name(one, other)

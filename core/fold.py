@@ -87,6 +87,8 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
                     changes["valid_to"] = _instant(body["valid_to"])
             case "forget":
                 forgotten = True
+            case "unforget":
+                forgotten = False
             case "trust":
                 changes["trust"] = body.get("trust", "candidate")
             case "pin":

@@ -51,6 +51,14 @@ class Projection(Protocol):
     def apply(self, connection: sqlite3.Connection, seq: int, operation: Operation) -> None: ...
 
 
+class Witness(Protocol):
+    """Keeps the last entry's place and digest apart from the journal. Never raises: the entries are written."""
+
+    def committed(
+        self, connection: sqlite3.Connection, before: tuple[int, bytes], head: tuple[int, bytes]
+    ) -> None: ...
+
+
 class JournalDamaged(Exception):
     """SQLite cannot read the journal, or it lacks what a journal has."""
 
@@ -71,13 +79,14 @@ class ChainFault:
 class Journal:
     """One open journal. Only one process may write it (the daemon); its writer is one thread."""
 
-    def __init__(self, path: Path, projection: Projection) -> None:
+    def __init__(self, path: Path, projection: Projection, witness: Witness | None = None) -> None:
         """Open or create `path` (0600), migrate it, and bring the projection up to date.
 
         Raises JournalTooNew, JournalDamaged, JournalUnusable.
         """
         self.path = path
         self._projection = projection
+        self._witness = witness
         connection: sqlite3.Connection | None = None
         try:
             connection = self._connection = connect(path, write=True)
@@ -108,6 +117,7 @@ class Journal:
         connection.execute("BEGIN IMMEDIATE")
         try:
             seq, head, clock = self._head()
+            before = (seq, head)
             device_seq = self._next_device_seq()
             for draft in drafts:
                 seq += 1
@@ -137,6 +147,8 @@ class Journal:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        if operations and self._witness is not None:
+            self._witness.committed(connection, before, (seq, head))
         return operations
 
     def now(self) -> datetime:

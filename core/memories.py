@@ -22,6 +22,7 @@ from cems.core.memory import Memory, MemoryId, Source, format_time, memory_id, p
 from cems.core.recall import lookup
 from cems.core.scope import SHARED, USER, Scope, SessionScope
 from cems.core.statement import Author, NotKept, Outcome, Statement, Unusable, tidy_reason, tidy_statement
+from cems.core.timeline import is_over
 
 __all__ = [
     "AmbiguousId", "Author", "Memories", "NothingMatched", "Outcome", "Refused", "Statement", "Unusable",
@@ -74,7 +75,7 @@ class Memories:
         if reason := self._objection(cleaned.content, target, rows, author):
             return self.refuse("remember", reason, author, target, cleaned.content, redacted)
         live = next((row for row in rows if row["state"] == "live"), None)
-        if live is not None and not (author.is_person and _is_over(live)):
+        if live is not None and not (author.is_person and is_over(live)):
             return self._confirm(live, cleaned, author, redacted)
         memory, salt = self.compose(cleaned, target, author)
         # The person takes an earlier correction back.
@@ -110,7 +111,7 @@ class Memories:
             "tags": tuple(old["tags"]), "scope": old["scope"], "valid_from": old["valid_from"],
             "valid_to": old["valid_to"], "pinned": old["pinned"], "confidence": old["confidence"],
         }  # fmt: skip
-        given = {name: tuple(value) if name == "tags" else value for name, value in changes.items()}
+        given: dict[str, Any] = {name: tuple(value) if name == "tags" else value for name, value in changes.items()}
         given = {name: value for name, value in given.items() if value is not None}
         ends = _end_of(old, given.get("valid_from"))
         if ends and self.known.key_of(target, given.get("content", "")) == self.known.key_of(target, old["content"]):
@@ -128,7 +129,7 @@ class Memories:
             rows = [row for row in rows if row["state"] == "live"]
         if objection := self._objection(cleaned.content, target, rows, author):
             return self.refuse("correct", objection, author, target, cleaned.content, redacted), old_id
-        same = next((row for row in rows if row["state"] == "live" and not _is_over(row)), None)
+        same = next((row for row in rows if row["state"] == "live" and not is_over(row)), None)
         if same is not None:
             closing = self._closing(old_id, same["id"], reason, author, ends)
             return replace(self._confirm(same, cleaned, author, redacted, closing), status="duplicate"), old_id
@@ -249,7 +250,7 @@ class Memories:
             return f"this was forgotten; {how}"
         if author.is_person:
             return ""
-        live = next((row for row in rows if row["state"] == "live" and not (row["closed_by"] and _is_over(row))), None)
+        live = next((row for row in rows if row["state"] == "live" and not (row["closed_by"] and is_over(row))), None)
         if live is not None:
             return "a person rejected this" if live["trust"] == "rejected" else ""
         closed = next((row for row in rows if row["state"] in ("closed", "live")), None)
@@ -375,11 +376,6 @@ def _end_of(row: lookup.Row, valid_from: str | None) -> str:
     except ValueError as error:
         raise Unusable(f"valid_from: {error}") from None
     return min(since, row["valid_to"] or since) if since and since > (row["valid_from"] or "") else ""
-
-
-def _is_over(row: lookup.Row) -> bool:
-    """Whether the memory says itself that it holds no longer."""
-    return bool(row["valid_to"]) and row["valid_to"] <= lookup.now_text()
 
 
 def _payload(memory: Memory) -> dict[str, Any]:

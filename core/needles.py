@@ -18,7 +18,10 @@ _LEAST_RAW = 8
 """Bytes a text must have to be looked for in raw files: of fewer, binary files hold any by chance."""
 _LEAST_LINE = 12
 _PLAIN = re.compile(r"[\t\n\r\x20-\x7e]*\Z")
-_WHITE = re.compile(r"\s+")
+_LETTER = re.compile(
+    "(?s).[\u0300-\u036f\u1ab0-\u1aff\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\u200b-\u200f\u2060-\u2064\u00ad\ufeff]*"
+)
+"""A letter with the marks and invisible characters that follow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +36,17 @@ class Needle:
         """Whether a string, as `spelling` gives it, holds the text."""
         if self.whole:
             return normalise(spelt) == self.value
-        if len(self.value.encode()) >= _LEAST_RAW:
-            return self.value in spelt
-        # A short one is a part of many words and numbers: it must stand by itself.
+        return next(self.places(spelt), None) is not None
+
+    def places(self, spelt: str) -> Iterator[int]:
+        """Where in such a string it begins. A short one is a part of many words and numbers: it must stand by itself."""
+        alone = len(self.value.encode()) < _LEAST_RAW
         at = spelt.find(self.value)
         while at >= 0:
-            before, after = spelt[at - 1 : at], spelt[at + len(self.value) :][:1]
-            if not (_joins(before, self.value[0]) or _joins(self.value[-1], after)):
-                return True
+            before, after = spelt[at - 1 : at] if at else "", spelt[at + len(self.value) :][:1]
+            if not (alone and (_joins(before, self.value[0]) or _joins(self.value[-1], after))):
+                yield at
             at = spelt.find(self.value, at + 1)
-        return False
 
 
 def needles_for(texts: Iterable[str], *, whole_up_to: int = 0) -> tuple[Needle, ...]:
@@ -96,11 +100,19 @@ def anywhere_in(value: Any, needles: Iterable[Needle]) -> bool:
 
 
 def without(text: str, needles: Iterable[Needle]) -> str:
-    """The text with each needle cut out; where it is only there in another spelling, nothing of it stays."""
+    """The text with each needle cut out; where it cannot be told which letters spell it, nothing of the text stays."""
     for needle in needles:
         if not needle.is_in(spelling(text)):
             continue
-        text = _pattern(needle).sub(PURGED, text)
+        if not needle.whole:
+            spelt, origins = _traced(text)
+            pieces, end = [], 0
+            for at in needle.places(spelt):
+                start = origins[at][0]
+                if start >= end:
+                    pieces += [text[end:start], PURGED]
+                    end = origins[at + len(needle.value) - 1][1]
+            text = "".join((*pieces, text[end:]))
         if needle.is_in(spelling(text)):
             return PURGED
     return text
@@ -151,11 +163,13 @@ def _joins(one: str, other: str) -> bool:
     return bool(one and other) and one.isascii() and other.isascii() and one.isalnum() and other.isalnum()
 
 
-def _pattern(needle: Needle) -> re.Pattern[str]:
-    if needle.whole:
-        return re.compile(r"(?s).*\S.*")
-    core = re.sub(r"^\W+|\W+$", "", needle.text) or needle.text.strip()
-    words = r"\s+".join(map(re.escape, _WHITE.split(core)))
-    if len(needle.value.encode()) < _LEAST_RAW and needle.value.isascii():
-        words = rf"(?<![0-9A-Za-z]){words}(?![0-9A-Za-z])"
-    return re.compile(words, re.IGNORECASE)
+def _traced(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text's spelling, and for each letter of it the span of `text` that it comes from."""
+    spelt, origins = "", []
+    for letter in _LETTER.finditer(text):
+        part = normalise(f"|{letter.group()}|")[1:-1]
+        if part == " " and spelt[-1:] == " ":
+            continue
+        spelt += part
+        origins += [letter.span()] * len(part)
+    return spelt, origins

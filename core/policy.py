@@ -42,10 +42,14 @@ def fingerprint(home: Home, version: str) -> str:
     """Changes whenever a setting may have: with the version, the file's bytes and the variables that are settings."""
     digest = hashlib.sha256(f"{version}\0".encode())
     digest.update(hashlib.sha256(home.config.read_bytes() if home.config.is_file() else b"").digest())
-    for name in sorted(os.environ):
-        if name.startswith("CEMS_") and "KEY" not in name:
-            digest.update(f"\0{name}={os.environ[name]}".encode("utf-8", "surrogateescape"))
+    for name in _variables():
+        digest.update(f"\0{name}={os.environ[name]}".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
+
+
+def is_plain(home: Home) -> bool:
+    """Whether nothing is set anywhere, so that the defaults are the settings."""
+    return not home.config.exists() and not _variables()
 
 
 def read_snapshot(home: Home, version: str) -> Snapshot | None:
@@ -67,6 +71,11 @@ def write_snapshot(home: Home, version: str, snapshot: Snapshot) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(data, file)
     temporary.replace(_path(home))
+
+
+def _variables() -> list[str]:
+    """The names of the variables that may be settings. Which home it is, is no setting of it; keys are never looked at."""
+    return sorted(name for name in os.environ if name.startswith("CEMS_") and name != "CEMS_HOME" and "KEY" not in name)
 
 
 def _path(home: Home) -> Path:

@@ -94,7 +94,7 @@ def _item(connection: sqlite3.Connection, scope: SessionScope, row: lookup.Row, 
     if origin is None:
         return Item("candidate", row, _why_unconfirmed(row))
     if key := str(origin.body.get("near") or ""):
-        tombstone = _tombstone(connection, key, origin.body.get("similarity"))
+        tombstone = _tombstone(connection, scope, key, origin.body.get("similarity"))
         return Item("near-tombstone", row, f"close to what was forgotten on {tombstone.at[:10]}", tombstone=tombstone)
     if other := str(origin.body.get("conflicts_with") or ""):
         against = _standing(connection, scope, other)
@@ -131,11 +131,14 @@ def _standing(connection: sqlite3.Connection, scope: SessionScope, memory: str) 
     return None
 
 
-def _tombstone(connection: sqlite3.Connection, key: str, similarity: Any) -> Tombstone:
-    query = "SELECT clock, actor, agent, reason, lifted FROM tombstones WHERE value_key = ?"
-    clock, actor, agent, reason, lifted = connection.execute(query, (key,)).fetchone() or ("", "", "", "", 0)
+def _tombstone(connection: sqlite3.Connection, scope: SessionScope, key: str, similarity: Any) -> Tombstone:
+    query = "SELECT clock, scope, actor, agent, reason, lifted FROM tombstones WHERE value_key = ?"
+    found = connection.execute(query, (key,)).fetchone() or ("", "", "", "", "", 0)
+    clock, where, actor, agent, reason, lifted = found
     near = round(float(similarity), 2) if isinstance(similarity, (int, float)) else None
-    return Tombstone(f"t_{key[:8]}", clock.partition("/")[0], actor, agent, reason, bool(lifted), near)
+    # Why something was forgotten may tell what it was, and another project's is not this caller's to read.
+    told = reason if where in scope.readable else ""
+    return Tombstone(f"t_{key[:8]}", clock.partition("/")[0], actor, agent, told, bool(lifted), near)
 
 
 def _why_unconfirmed(row: lookup.Row) -> str:

@@ -75,6 +75,27 @@ class Moment:
 PRESENT = Moment()
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One memory in a chain of corrections: what it was made to correct, and the operation that closed it, its belief or
+    its validity."""
+
+    row: lookup.Row
+    corrects: tuple[str, ...]
+    closing: Operation | None
+    place: int
+
+    @property
+    def undone(self) -> bool:
+        """Whether an undo took back that it was remembered."""
+        return self.closing is not None and not self.closing.body.get("by") and bool(self.closing.body.get("undoes"))
+
+
+def is_over(row: lookup.Row) -> bool:
+    """Whether the memory says itself that it holds no longer."""
+    return bool(row["valid_to"]) and row["valid_to"] <= lookup.now_text()
+
+
 def as_believed(
     connection: sqlite3.Connection, rows: Iterable[lookup.Row], as_of: str, readable: Sequence[str]
 ) -> list[lookup.Row]:
@@ -137,6 +158,54 @@ def _stood(row: lookup.Row, operations: list[Operation] | None, as_of: str) -> l
     return then if all(then[name] == row[name] for name in names) else then | {"now": {n: row[n] for n in names}}
 
 
+def chain_of(connection: sqlite3.Connection, memory: str, readable: Sequence[str]) -> tuple[list[Link], int]:
+    """The corrections that led to a memory and those that followed, in both directions; the oldest first.
+
+    Also returns how many more there are in scopes that are not readable. What an undo took back is no correction.
+    """
+    from cems.core.journal import operations_where
+
+    corrected: dict[str, list[str]] = {}
+    pairs = (
+        "SELECT entity, json_extract(body, '$.corrects') FROM chain JOIN payloads USING (op_id) "
+        "WHERE kind = 'remember' AND json_extract(body, '$.corrects') != ''"
+    )
+    for new, old in connection.execute(pairs):
+        corrected.setdefault(old, []).append(new)
+    links: dict[str, Link] = {}
+    wanted, elsewhere = {memory}, 0
+    while wanted:
+        following: set[str] = set()
+        for row in lookup.rows_by_id(connection, sorted(wanted)).values():
+            link = links[row["id"]] = _link(
+                row, [each for _, each in operations_where(connection, "entity = ?", row["id"])]
+            )
+            if not link.undone or row["id"] == memory:
+                before = [
+                    each[0] for each in connection.execute("SELECT id FROM records WHERE closed_by = ?", (row["id"],))
+                ]
+                following |= {row["closed_by"], *before, *corrected.get(row["id"], ())}
+                following |= set() if link.undone else set(link.corrects)
+        elsewhere += sum(1 for each in wanted & set(links) if links[each].row["scope"] not in readable)
+        wanted = following - set(links) - {""}
+    shown = [
+        link
+        for link in links.values()
+        if link.row["scope"] in readable and (not link.undone or link.row["id"] == memory)
+    ]
+    return sorted(shown, key=lambda link: (link.row["recorded_at"], link.place)), elsewhere
+
+
+def _link(row: lookup.Row, operations: Sequence[Operation]) -> Link:
+    made = next((each for each in operations if each.kind == "remember"), None)
+    body = made.body if made else {}
+    corrects = body.get("merges") or ([body["corrects"]] if body.get("corrects") else [])
+    closing: Operation | None = None
+    for each in operations:
+        closing = each if each.kind == "close" else None if each.kind == "reopen" else closing
+    return Link(row, tuple(map(str, corrects)), closing, made.device_seq if made else 0)
+
+
 def retract(
     memories: Memories, prefix: str, scope: SessionScope, author: Author, *, reason: str = "", at: str = ""
 ) -> tuple[lookup.Row, str]:
@@ -154,7 +223,9 @@ def retract(
     body: dict[str, Any] = {"by": "", "reason": tidy_reason(reason)}
     if at:
         if at <= (row["valid_from"] or ""):
-            raise Unusable(f"it holds from {row['valid_from']} on; to say that it never held, retract it without a time")
+            raise Unusable(
+                f"it holds from {row['valid_from']} on; to say that it never held, retract it without a time"
+            )
         if at >= (row["valid_to"] or "~"):
             raise Unusable(f"it ends at {row['valid_to']} already")
         body["valid_to"] = at

@@ -139,10 +139,9 @@ def _forms_in(path: Path, forms: dict[bytes, str]) -> Iterator[str]:
     with path.open("rb") as file:
         while wanted and (chunk := file.read(_CHUNK)):
             window = tail + chunk.lower()
-            for data in [data for data in wanted if data in window]:
-                form = wanted[data]
-                yield form
-                wanted = {data: other for data, other in wanted.items() if other != form}
+            found = dict.fromkeys(form for data, form in wanted.items() if data in window)
+            yield from found
+            wanted = {data: form for data, form in wanted.items() if form not in found}
             tail = window[-overlap:] if overlap else b""
 
 

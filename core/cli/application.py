@@ -16,6 +16,7 @@ _MODULES = {
     "change": ("edit", "update", "forget", "delete", "lift", "pin", "unpin", "share"),
     "review": ("review",),
     "purge": ("purge",),
+    "history": ("history", "audit", "undo", "retract"),
     "why": ("why",),
     "status": ("status",),
     "doctor": ("doctor", "health"),
@@ -24,8 +25,23 @@ _MODULES = {
 }
 _MODULE_OF = {command: module for module, commands in _MODULES.items() for command in commands}
 _SECTIONS = {
-    "Memories": ("add", "search", "list", "show", "edit", "forget", "purge", "lift", "pin", "unpin", "share", "review"),
-    "Look inside": ("why", "status", "doctor", "health", "config"),
+    "Memories": (
+        "add",
+        "search",
+        "list",
+        "show",
+        "edit",
+        "forget",
+        "purge",
+        "lift",
+        "pin",
+        "unpin",
+        "share",
+        "review",
+        "retract",
+        "undo",
+    ),
+    "Look inside": ("history", "audit", "why", "status", "doctor", "health", "config"),
     "Run": ("daemon", "rebuild", "mcp"),
 }
 _EXTENSIONS = "cems.commands"

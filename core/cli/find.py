@@ -223,9 +223,7 @@ def _say_found(memories: list[Document]) -> None:
             console.say(console.dim(f"    known since to end at {console.minute(now.get('valid_to'))}"))
 
 
-def _repeated(
-    category: str | None, scope: options.ScopeName | None, closed: bool, asked: dict[str, str]
-) -> str:
+def _repeated(category: str | None, scope: options.ScopeName | None, closed: bool, asked: dict[str, str]) -> str:
     parts = [
         f" -c {category}" if category else "",
         f" -s {scope.value}" if scope else "",

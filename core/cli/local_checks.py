@@ -14,7 +14,7 @@ from typing import Any
 
 from cems.core.cli import asking
 from cems.core.cli.failures import UNREACHABLE, CommandError
-from cems.core.cli.hook_failures import hook_failures
+from cems.core.service.hook_failures import hook_failures
 from cems.core.paths import Home
 
 Document = dict[str, Any]

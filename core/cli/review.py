@@ -40,6 +40,7 @@ _KINDS = {
 }
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST = 500
+_NAME_COLUMNS = len("forgotten")
 _OFFERED = 5
 _ESCAPE = "\x1b"
 
@@ -173,21 +174,22 @@ def _show(item: Document, number: int, count: int) -> None:
     console.say(f"\n{console.memory_heading(memory)}")
     if memory.get("title"):
         console.say(f"    {console.bold(console.one_line(str(memory['title'])))}")
-    console.say(console.paragraphs(str(memory["content"])))
-    rows = [
-        ("said by", _who(memory)),
-        ("in words", _quoted(memory)),
-        ("why here", console.one_line(str(item["reason"]), 300)),
-    ]
+    console.say(f"{console.paragraphs(str(memory['content']))}\n")
+    _row("said by", _who(memory))
+    _row("in words", _quoted(memory))
+    _row("why here", console.one_line(str(item["reason"]), 300))
     if against := item.get("against"):
-        rows.append(("trusted", f"{console.memory_heading(against)}  {console.dim(_who(against))}"))
-        rows.append(("changes", _word_diff(str(against["content"]), str(memory["content"]))))
+        name = console.short_id(str(against["id"]))
+        _row("against", f"{name}, {against['trust']}, from {_who(against)}")
+        _row("changes", _word_diff(str(against["content"]), str(memory["content"])), styled=True)
     if tombstone := item.get("tombstone"):
-        rows.append(("forgotten", _grave(tombstone)))
-    console.say()
-    for name, text in rows:
-        if text:
-            console.say(f"    {console.dim(name.ljust(9))}  {text}")
+        _row("forgotten", _grave(tombstone))
+
+
+def _row(name: str, text: str, *, styled: bool = False) -> None:
+    indent = " " * (_NAME_COLUMNS + 6)
+    shown = text if styled else console.paragraphs(text, indent).lstrip()
+    console.say(f"    {console.dim(name.ljust(_NAME_COLUMNS))}  {shown}")
 
 
 def _who(memory: Document) -> str:
@@ -202,7 +204,7 @@ def _who(memory: Document) -> str:
 
 def _quoted(memory: Document) -> str:
     quote = str((memory.get("source") or {}).get("quote") or "")
-    return f"“{console.one_line(quote, 300)}”" if quote else console.dim("no source sentence was kept")
+    return f"“{console.one_line(quote, 300)}”" if quote else "no source sentence was kept"
 
 
 def _grave(tombstone: Document) -> str:
@@ -223,7 +225,8 @@ def _word_diff(old: str, new: str) -> str:
         if kind == "equal":
             pieces.append(come)
         else:
-            pieces += [console.removed(gone) if gone else "", console.inserted(come) if come else ""]
+            between = " " if gone.strip() and come.strip() and not gone.endswith(" ") else ""
+            pieces += [console.removed(gone) if gone else "", between, console.inserted(come) if come else ""]
     return "".join(pieces)
 
 

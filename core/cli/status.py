@@ -8,7 +8,7 @@ import typer
 
 from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, UNREACHABLE, CommandError
-from cems.core.cli.hook_failures import hook_failures
+from cems.core.service.hook_failures import hook_failures
 from cems.core.paths import Home
 
 Document = dict[str, Any]

@@ -93,7 +93,9 @@ def _numbers(answer: Document, injected: list[str]) -> list[str]:
     if isinstance(stages.get("gate_threshold"), int | float):
         lines.append(f"gate    a probability of {stages['gate_threshold']:.2f} or more")
     budget, most = stages.get("token_budget"), stages.get("max_memories")
-    of = f" of {budget:,}" if isinstance(budget, int) else ""
+    safety = stages.get("token_safety")
+    room = int(budget / safety) if isinstance(budget, int) and isinstance(safety, int | float) and safety else budget
+    of = f" of {room:,}" if isinstance(room, int) else ""
     at_most = f", {most} at most" if isinstance(most, int) else ""
     tokens = int(answer.get("tokens") or 0)
     lines.append(f"budget  {tokens:,}{of} tokens for {console.plural(len(injected), 'memory', 'memories')}{at_most}")

@@ -49,13 +49,15 @@ class HybridSearcher:
         store = self._followed.store
         query = await asyncio.to_thread(self._embedder.embed_query, question.text)
         means = [await store.mean_vector(scope) for scope in within.scopes]
-        new = await self._vectors_of_new(question, within)
+        # Read before the store is searched: what it takes in meanwhile is in neither of the two otherwise.
+        applied = self._followed.applied
+        new = await self._vectors_of_new(question, within, applied)
         # Nothing is awaited after the records were read: what is forgotten in the meantime is not in the answer.
         rows, vectors, found = await self._from_store(question, query, within, POOL)
         if found >= POOL and sum(map(within.admits, rows.values())) < found:
             # Much was changed a moment ago: what is still to be taken out of the store must not crowd the rest out.
             rows, vectors, _ = await self._from_store(question, query, within, _STALE_POOL)
-        rows |= {row["id"]: row for row in self._not_in_store_yet(question, within)}
+        rows |= {row["id"]: row for row in self._not_in_store_yet(question, within, applied)}
         vectors = new | vectors
         weights = Weights(self._connection, question, within.scopes)
         candidates = [weights.candidate(row) for row in rows.values() if within.admits(row)]
@@ -90,20 +92,20 @@ class HybridSearcher:
         found = lookup.rows_by_id(self._connection, list({hit.id: None for hit in (*by_text, *by_vector)}))
         return {row["id"]: row for row in within.stood(self._connection, found.values())}, vectors, len(found)
 
-    async def _vectors_of_new(self, question: Question, within: Within) -> dict[str, Vector]:
+    async def _vectors_of_new(self, question: Question, within: Within, applied: int) -> dict[str, Vector]:
         """Vectors of the newest few memories that the store lacks: what was said a moment ago is often asked for next."""
         wanted: dict[str, str] = {}
         tokens = 0
-        for row in self._not_in_store_yet(question, within)[:_EMBEDDED_AT_ONCE]:
+        for row in self._not_in_store_yet(question, within, applied)[:_EMBEDDED_AT_ONCE]:
             tokens += row.get("tokens") or 0
             if tokens <= _TOKENS_AT_ONCE and within.admits(row):
                 wanted[row["id"]] = embedded_text(row)
         made = await asyncio.to_thread(self._embedder.embed, list(wanted.values()))
         return dict(zip(wanted, made, strict=True))
 
-    def _not_in_store_yet(self, question: Question, within: Within) -> list[lookup.Row]:
+    def _not_in_store_yet(self, question: Question, within: Within, applied: int) -> list[lookup.Row]:
         rows = lookup.live_rows_after(
-            self._connection, self._followed.applied, within.looked_in, _NOT_INDEXED_YET, within.at.condition
+            self._connection, applied, within.looked_in, _NOT_INDEXED_YET, within.at.condition
         )
         fresh = within.stood(self._connection, rows)
         if len(rows) < _NOT_INDEXED_YET:

@@ -19,7 +19,7 @@ from cems import __version__
 from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.events import HookAgent, HookEvent
 from cems.core.paths import Home
-from cems.core.policy import RecallPolicy, read_snapshot
+from cems.core.policy import RecallPolicy, is_plain, read_snapshot
 from cems.core.recall import lookup
 from cems.core.recall.candidate import Explanation
 from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, recall
@@ -310,6 +310,8 @@ def open_stage_one(home: Home) -> HookService:
 
 def _policy_without_snapshot(home: Home) -> RecallPolicy:
     """A setting may have changed since the last start: read them all, which takes a third of a second more."""
+    if is_plain(home):
+        return RecallPolicy()
     try:
         from cems.core.config import load, recall_policy
 

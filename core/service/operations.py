@@ -24,6 +24,7 @@ from cems.core.recall.question import Question, ask
 from cems.core.scope import SHARED, USER, Scope
 from cems.core.service.caller import Caller
 from cems.core.service.checks import run_checks
+from cems.core.service.history_operations import OPERATIONS as HISTORY
 from cems.core.service.hooks import STARTING, HookService
 from cems.core.service.purge_operations import OPERATIONS as PURGE
 from cems.core.service.request import MAX_LIMIT, Request
@@ -240,9 +241,7 @@ class Operations:
         readable = request.scope.readable
         scopes, categories = request.scopes(), request.categories()
         rows = await self.on_writer(
-            lambda: list(
-                believed_rows(self.journal.connection, scopes, moment, readable, categories=categories)
-            )
+            lambda: list(believed_rows(self.journal.connection, scopes, moment, readable, categories=categories))
         )
         return rows, len(rows)
 
@@ -315,4 +314,4 @@ _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "mark", "search", "show", "why", "profile",
                  "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
-_OPERATIONS |= PURGE | REVIEW
+_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY}

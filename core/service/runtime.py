@@ -13,6 +13,7 @@ from typing import Any
 
 from cems import __version__
 from cems.core import redact
+from cems.core.audit import head_note
 from cems.core.backups import advising
 from cems.core.config import Settings, load, recall_policy
 from cems.core.embedding import NO_MODEL, Embedder, EmbedderUnavailable, load_embedder
@@ -55,7 +56,7 @@ class Runtime:
         self._hooks = hooks
         with advising(home):
             key = load_value_key(home.keys, create=not home.journal.exists())
-            self.journal = Journal(home.journal, Records(key))
+            self.journal = Journal(home.journal, Records(key), head_note(home))
         self._reader: sqlite3.Connection = connect(home.journal, write=False)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="cems-writer")
         self._indexer: Indexer | None = None

@@ -24,7 +24,7 @@ def test_all_is_well_in_a_home_that_is(place: Place, bundled: Embedder) -> None:
         place.memories.forget([place.add("x y z")], place.scope(), PERSON)
         async with place.with_vectors(bundled):
             found = await checks(place)
-        assert set(found) == {"journal", "records", "embedding", "store"}
+        assert {"journal", "records", "embedding", "store"} <= set(found)
         assert all(each["ok"] and each["fix"] == "" for each in found.values()), found
         assert "1 memories" in found["store"]["detail"]
 

@@ -7,7 +7,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cems.core import value
@@ -30,6 +30,8 @@ def sprinkled(text: str, characters: str, every: int) -> str:
 
 
 @given(st.text())
+@example("a\u03aa\u0300")
+@example("e\u200d\u0301")
 def test_normalising_twice_changes_nothing_more(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
 

@@ -1,0 +1,27 @@
+"""What the durability tests share: a home, and real daemons for it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fakes.daemon_nursery import Nursery
+
+from cems.core.paths import Home
+
+
+@pytest.fixture
+def home(session_root: Path) -> Home:
+    """Below the folder of the run, whose processes are ended with it."""
+    made = Home(Path(tempfile.mkdtemp(prefix="d", dir=session_root)) / ".cems")
+    made.create()
+    return made
+
+
+@pytest.fixture
+def nursery(home: Home) -> Iterator[Nursery]:
+    made = Nursery(home)
+    yield made
+    made.end()
