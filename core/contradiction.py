@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
 
 from cems.core.claim import UNITS, Claim, Word, claims, listed
@@ -66,14 +66,18 @@ _NAMED_APART = _stems(
 _MOST_NAMES = 3
 
 
-def trusted_contradicted(connection: sqlite3.Connection, content: str, scopes: Sequence[str]) -> lookup.Row | None:
+def trusted_contradicted(
+    connection: sqlite3.Connection, content: str, scopes: Sequence[str], without: Collection[str] = ()
+) -> lookup.Row | None:
     """The live, trusted memory of these scopes, valid now, that `content` contradicts, found by its words; None for none.
 
     For the gateway: a machine's statement is then kept with trust `disputed` and `"conflicts_with": row["id"]` in the
     body of its `remember`; a person's stays trusted, and the outcome's reason names the older memory.
     """
     rows = lookup.keyword_rows(connection, terms(content), scopes, _LOOKED_AT)
-    return find_contradiction(content, [row for row in rows if row["trust"] == "trusted" and is_valid(row)])
+    return find_contradiction(
+        content, [row for row in rows if row["trust"] == "trusted" and is_valid(row) and row["id"] not in without]
+    )
 
 
 def find_contradiction(content: str, rows: Iterable[lookup.Row]) -> lookup.Row | None:

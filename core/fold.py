@@ -87,7 +87,7 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
                     changes["valid_to"] = _instant(body["valid_to"])
             case "forget":
                 forgotten = True
-            case "unforget":
+            case "unforget" if operation.actor == "person":
                 forgotten = False
             case "trust":
                 changes["trust"] = body.get("trust", "candidate")

@@ -23,6 +23,7 @@ from cems.core.journal_schema import JournalTooNew, migrate
 from cems.core.memory import format_time, parse_time
 
 _MOST_AT_ONE_INSTANT = 0xFFFF
+_ONE_CHANGE = timedelta(seconds=2)
 _GENESIS = b"\0" * 32
 _DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _COLUMNS = "op_id, kind, entity, clock, device, device_seq, actor, agent, session"
@@ -87,6 +88,7 @@ class Journal:
         self.path = path
         self._projection = projection
         self._witness = witness
+        self._asked_now = ""
         connection: sqlite3.Connection | None = None
         try:
             connection = self._connection = connect(path, write=True)
@@ -111,7 +113,7 @@ class Journal:
         return self._connection
 
     def append(self, drafts: Sequence[Draft]) -> list[Operation]:
-        """Write the drafts as one durable transaction, all or none; returns them with their places."""
+        """Write the drafts as one durable transaction, all or none, at one instant; returns them with their places."""
         connection = self._connection
         operations: list[Operation] = []
         connection.execute("BEGIN IMMEDIATE")
@@ -119,14 +121,14 @@ class Journal:
             seq, head, clock = self._head()
             before = (seq, head)
             device_seq = self._next_device_seq()
+            clock = self._instant_after(clock)
             for draft in drafts:
                 seq += 1
-                clock = _tick(clock)
                 operation = Operation(
                     op_id=secrets.token_hex(16), kind=draft.kind, entity=draft.entity, clock=clock, device=self.device,
                     device_seq=device_seq, actor=draft.actor, agent=draft.agent, session=draft.session, body=draft.body,
                 )  # fmt: skip
-                device_seq += 1
+                device_seq, clock = device_seq + 1, _count_on(clock)
                 body = json.dumps(draft.body, ensure_ascii=True, sort_keys=True)
                 commitment = hashlib.sha256(draft.salt + body.encode()).digest()
                 head = _link(head, seq, operation, commitment)
@@ -152,8 +154,16 @@ class Journal:
         return operations
 
     def now(self) -> datetime:
-        """The present instant as the next entry will have it: never before the last one, whatever the clock says."""
-        return parse_time(_tick(self._head()[2]).partition("/")[0])
+        """The present instant, which the next entries will have if they are written at once: what a change says of its
+        time, and when it was made, is the same. Never before the last entry, whatever the clock says.
+        """
+        self._asked_now = _tick(self._head()[2])
+        return _at(self._asked_now)
+
+    def _instant_after(self, last: str) -> str:
+        asked, self._asked_now = self._asked_now, ""
+        present = _tick(last)
+        return asked if asked > last and abs(_at(present) - _at(asked)) < _ONE_CHANGE else present
 
     def refold(self) -> None:
         """Make the projection again from the entries, in one transaction."""
@@ -295,9 +305,16 @@ def _bytes(value: object) -> bytes:
 def _tick(last: str) -> str:
     """The hybrid logical clock's next reading: `2026-01-31T14:00:00.123Z/0000`. A clock set back does not go back."""
     now = format_time(datetime.fromtimestamp(time.time(), UTC)) or ""
-    instant, _, count = last.partition("/")
-    if now > instant:
-        return f"{now}/0000"
+    return f"{now}/0000" if now > last.partition("/")[0] else _count_on(last)
+
+
+def _count_on(clock: str) -> str:
+    """The next reading at the same instant."""
+    instant, _, count = clock.partition("/")
     if int(count, 16) < _MOST_AT_ONE_INSTANT:
         return f"{instant}/{int(count, 16) + 1:04x}"
     return f"{format_time(parse_time(instant) + timedelta(milliseconds=1))}/0000"
+
+
+def _at(clock: str) -> datetime:
+    return parse_time(clock.partition("/")[0])

@@ -54,7 +54,12 @@ BEGIN SELECT RAISE(ABORT, 'a payload is erased, not changed'); END;
 INSERT OR REPLACE INTO meta SELECT 'head', seq || ' ' || lower(hex(hash)) FROM chain ORDER BY seq DESC LIMIT 1;
 """
 
-MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3)
+# 4: what forgotten values mean, so that other words for one are recognised. Apart from the records: these cannot be folded.
+_V4 = """
+CREATE TABLE tombstone_vectors (value_key TEXT PRIMARY KEY, model TEXT NOT NULL, vector BLOB NOT NULL);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3, _V4)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 

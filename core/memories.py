@@ -13,16 +13,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
+from cems.core.composition import compose
+from cems.core.derivation import comes_from_a_tool, descendants, unfit
+from cems.core.doubt import Doubt, doubt
 from cems.core.fold import Operation
 from cems.core.journal import Draft, Journal, operations_on
 from cems.core.known_values import KnownValues
-from cems.core.memory import Memory, MemoryId, Source, format_time, memory_id, parse_time
+from cems.core.memory import Memory, MemoryId, format_time, parse_time
 from cems.core.recall import lookup
 from cems.core.scope import SHARED, USER, Scope, SessionScope
 from cems.core.statement import Author, NotKept, Outcome, Statement, Unusable, tidy_reason, tidy_statement
 from cems.core.timeline import is_over
+from cems.core.tombstones import Tombstones
+from cems.core.trust import WITHHELD
 
 __all__ = [
     "AmbiguousId", "Author", "Memories", "NothingMatched", "Outcome", "Refused", "Statement", "Unusable",
@@ -30,9 +33,7 @@ __all__ = [
 
 _ID = re.compile(r"(?:m_)?[0-9a-f]{1,40}\Z")
 _SHORT = 10
-_MACHINE_CONFIDENCE = 0.7
-"""The most a machine's word counts for; what a model says of its own sureness is no evidence."""
-_MAY_DATE = ("person", "import")
+_PERSONS_ONLY = ("lift", "trust", "widen", "unforget", "purge")
 
 
 class NothingMatched(Exception):
@@ -53,6 +54,7 @@ class Memories:
     def __init__(self, journal: Journal, key: bytes, count_tokens: Callable[[str], int]) -> None:
         self._journal = journal
         self.known = KnownValues(lambda: journal.connection, key)
+        self.tombstones = Tombstones(lambda: journal.connection, key)
         self._count_tokens = count_tokens
 
     @property
@@ -72,17 +74,18 @@ class Memories:
             return self.refuse("remember", str(refusal), author, scope.default)
         target = self._target(cleaned, scope, author)
         rows = self.known.rows(cleaned.content, target)
-        if reason := self._objection(cleaned.content, target, rows, author):
+        if reason := self._objection(cleaned, target, rows, scope, author):
             return self.refuse("remember", reason, author, target, cleaned.content, redacted)
         live = next((row for row in rows if row["state"] == "live"), None)
         if live is not None and not (author.is_person and is_over(live)):
             return self._confirm(live, cleaned, author, redacted)
-        memory, salt = self.compose(cleaned, target, author)
         # The person takes an earlier correction back.
         restated = self.known.successors(rows, scope) if author.is_person else {}
+        doubt = self._doubt(cleaned.content, target, scope, author, restated)
+        memory, salt = self.compose(cleaned, target, author, doubted=bool(doubt))
         self.append(
             [
-                self.draft("remember", memory.id, {"memory": _payload(memory)}, author, salt),
+                self.draft("remember", memory.id, {"memory": _payload(memory)} | doubt.body, author, salt),
                 *(
                     self._closing(
                         each, memory.id, "an earlier statement was made again", author, _end_of(row, cleaned.valid_from)
@@ -91,7 +94,27 @@ class Memories:
                 ),
             ]
         )
-        return _kept(memory, redacted)
+        return _kept(memory, redacted, doubt)
+
+    def derive(
+        self, statement: Statement, sources: Sequence[str], kind: str, scope: SessionScope, author: Author
+    ) -> Outcome:
+        """Add what was made of other memories (`sources`, their ids) in a certain way (`kind`: a summary, a merge), in
+        their scope. Where one of them is not in use, or a machine makes again what was forgotten or rejected, it is
+        refused. Raises NothingMatched, AmbiguousId, Unusable, Refused.
+        """
+        rows = [self.find(each, scope) for each in sources]
+        if reason := unfit(rows):
+            return self.refuse("derive", reason, author, scope.default)
+        target = Scope(rows[0]["scope"])
+        if target != scope.default:
+            self.demand_person(author, "derive", "deriving a memory in a wider scope", target)
+        if not author.is_person and comes_from_a_tool(rows):
+            author = replace(author, actor="tool")
+        ids = tuple(sorted({row["id"] for row in rows}))
+        recipe = self.tombstones.recipe(target, kind, ids)
+        made = replace(statement, derived_from=ids, recipe=recipe, scope="" if target == scope.default else target)
+        return self.remember(made, scope, author)
 
     def correct(
         self, prefix: str, changes: dict[str, Any], scope: SessionScope, author: Author, reason: str = ""
@@ -106,15 +129,21 @@ class Memories:
         old_id, target = MemoryId(old["id"]), Scope(old["scope"])
         if not author.is_person and target != scope.default:
             self.demand_person(author, "correct", "changing a memory of a wider scope", target)
+        if not author.is_person and old["trust"] in WITHHELD:
+            return self.refuse("correct", f"it is {old['trust']}: a person decides on it", author, target), old_id
         fields = {
             "content": old["content"], "category": old["category"], "title": old["title"], "kind": old["kind"],
             "tags": tuple(old["tags"]), "scope": old["scope"], "valid_from": old["valid_from"],
             "valid_to": old["valid_to"], "pinned": old["pinned"], "confidence": old["confidence"],
+            # Edited or not, it follows from its sources.
+            "derived_from": tuple(old["source"]["derived_from"]), "recipe": old["source"].get("recipe", ""),
         }  # fmt: skip
         given: dict[str, Any] = {name: tuple(value) if name == "tags" else value for name, value in changes.items()}
         given = {name: value for name, value in given.items() if value is not None}
         ends = _end_of(old, given.get("valid_from"))
-        if ends and self.known.key_of(target, given.get("content", "")) == self.known.key_of(target, old["content"]):
+        if ends and self.known.key_of(target, given.get("content", old["content"])) == self.known.key_of(
+            target, old["content"]
+        ):
             ends = ""
         statement = Statement(**(fields | ({"valid_to": None} if ends else {}) | given))
         try:
@@ -127,20 +156,22 @@ class Memories:
         if self.known.key_of(target, cleaned.content) == self.known.key_of(target, old["content"]):
             # Its own earlier forms say the same: no earlier value comes back by them.
             rows = [row for row in rows if row["state"] == "live"]
-        if objection := self._objection(cleaned.content, target, rows, author):
+        if objection := self._objection(cleaned, target, rows, scope, author):
             return self.refuse("correct", objection, author, target, cleaned.content, redacted), old_id
         same = next((row for row in rows if row["state"] == "live" and not is_over(row)), None)
         if same is not None:
             closing = self._closing(old_id, same["id"], reason, author, ends)
             return replace(self._confirm(same, cleaned, author, redacted, closing), status="duplicate"), old_id
-        memory, salt = self.compose(cleaned, target, author)
+        doubt = self._doubt(cleaned.content, target, scope, author, (old_id,))
+        memory, salt = self.compose(cleaned, target, author, doubted=bool(doubt))
+        body = {"memory": _payload(memory), "corrects": old_id} | doubt.body
         self.append(
             [
-                self.draft("remember", memory.id, {"memory": _payload(memory), "corrects": old_id}, author, salt),
+                self.draft("remember", memory.id, body, author, salt),
                 self._closing(old_id, memory.id, reason, author, ends),
             ]
         )
-        return _kept(memory, redacted), old_id
+        return _kept(memory, redacted, doubt), old_id
 
     # -- forgetting ----------------------------------------------------------------------------------------------
 
@@ -166,7 +197,7 @@ class Memories:
 
     def lift(self, text: str, scope: SessionScope, author: Author, reason: str = "") -> int:
         """Allow a forgotten value again; returns in how many scopes it was forgotten. Only a person may."""
-        buried = self.known.forgotten_in(text, scope)
+        buried = self.tombstones.forgotten_in(text, scope)
         if not buried:
             raise NothingMatched("that text is not forgotten here")
         self.demand_person(author, "lift", "lifting what was forgotten")
@@ -193,9 +224,10 @@ class Memories:
         self.demand_person(author, "widen", "widening a memory's scope", target)
         if row["scope"] == target:
             return MemoryId(row["id"])
-        if self.known.is_forgotten(row["content"], target, by_person=True):
-            self.refuse("widen", f"this was forgotten in the scope {target}", author, target, row["content"])
-            raise Refused(f"this was forgotten in the scope {target}; `cems lift` allows it again")
+        if tombstone := self.tombstones.standing(row["content"], target, by_person=True):
+            why = f"in the scope {target} this was {tombstone.told(scope.readable)}"
+            self.refuse("widen", why, author, target, row["content"])
+            raise Refused(f"{why}; `cems lift` allows it again")
         same = next((each for each in self.known.rows(row["content"], target) if each["state"] == "live"), None)
         if same is not None:
             self.append([self._closing(row["id"], same["id"], f"{target} has it already", author)])
@@ -241,15 +273,21 @@ class Memories:
         self.refuse("remember", "the scope is not this session's", author, scope.default)
         raise Refused("that scope is not this session's; use project or user")
 
-    def _objection(self, content: str, target: Scope, rows: Sequence[lookup.Row], author: Author) -> str:
+    def _objection(
+        self, statement: Statement, target: Scope, rows: Sequence[lookup.Row], scope: SessionScope, author: Author
+    ) -> str:
         """Why a value we have met before may not be written again by this author; empty where it may."""
-        if self.known.is_forgotten(content, target, by_person=author.is_person):
+        if tombstone := self.tombstones.standing(statement.content, target, by_person=author.is_person):
             how = (
                 "`cems lift` with the same text allows it again" if author.is_person else "only a person can lift that"
             )
-            return f"this was forgotten; {how}"
+            return f"this was {tombstone.told(scope.readable)}; {how}"
         if author.is_person:
             return ""
+        if statement.recipe and (tombstone := self.tombstones.on_key(statement.recipe)):
+            return f"what was made of the same memories was {tombstone.told(scope.readable)}"
+        if statement.recipe and self.known.rejected_recipe(statement.recipe):
+            return "a person rejected what was made of the same memories"
         live = next((row for row in rows if row["state"] == "live" and not (row["closed_by"] and is_over(row))), None)
         if live is not None:
             return "a person rejected this" if live["trust"] == "rejected" else ""
@@ -258,6 +296,9 @@ class Memories:
             how = f"corrected before (by {closed['closed_by'][:_SHORT]})" if closed["closed_by"] else "retracted before"
             return f"this was {how}; only a person can restate it"
         return ""
+
+    def _doubt(self, content: str, target: Scope, scope: SessionScope, author: Author, without: Iterable[str]) -> Doubt:
+        return doubt(self.connection, self.tombstones, content, target, scope, author, without=set(without))
 
     def _confirm(self, row: lookup.Row, statement: Statement, author: Author, redacted: int, *more: Draft) -> Outcome:
         """What saying a live memory again comes to: a person's word makes it trusted, and pins it if asked."""
@@ -273,57 +314,30 @@ class Memories:
             return Outcome("added", MemoryId(row["id"]), "it was there, unverified; now it is trusted", redacted)
         return Outcome("duplicate", MemoryId(row["id"]), "it is remembered already", redacted)
 
-    def compose(self, statement: Statement, target: Scope, author: Author) -> tuple[Memory, bytes]:
+    def compose(
+        self, statement: Statement, target: Scope, author: Author, *, doubted: bool = False
+    ) -> tuple[Memory, bytes]:
         """The memory that a statement makes, and the salt its id depends on; nothing is written. Raises Unusable."""
-        salt = secrets.token_bytes(16)
-        now = self._journal.now()
-        most = 1.0 if author.is_person else _MACHINE_CONFIDENCE
-        confidence = most if statement.confidence is None else statement.confidence
-        event = f"{author.session}|{now.isoformat()}"
-        identity = memory_id(salt, content=statement.content, scope=target, category=statement.category, event=event)
-        try:
-            recorded = parse_time(statement.recorded_at) if statement.recorded_at else now
-        except ValueError as error:
-            raise Unusable(f"recorded_at: {error}") from None
-        if recorded > now:
-            raise Unusable(f"recorded_at: {statement.recorded_at} lies in the future")
-        try:
-            memory = Memory(
-                id=identity, content=statement.content, title=statement.title, category=statement.category,
-                kind=statement.kind, tags=statement.tags, scope=target,
-                trust="trusted" if author.is_person else "candidate", confidence=confidence,
-                valid_from=statement.valid_from, valid_to=statement.valid_to,
-                recorded_at=recorded if author.actor in _MAY_DATE else now, pinned=statement.pinned,
-                source=Source(actor=author.actor, agent=author.agent, session=author.session, quote=statement.quote),
-                tokens=self._count_tokens(f"{statement.title} {statement.content}"),
-            )  # fmt: skip
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"])) or "memory"
-            raise Unusable(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
-        return memory.model_copy(update={"confidence": min(memory.confidence, most)}), salt
+        return compose(statement, target, author, self._journal.now(), self._count_tokens, doubted=doubted)
 
     def _hide(self, rows: Iterable[lookup.Row], author: Author, reason: str) -> list[lookup.Row]:
         hidden: dict[str, lookup.Row] = {}
         for row in rows:
             same = self.known.rows(row["content"], row["scope"])
             hidden |= {each["id"]: each for each in (row, *same) if each["state"] != "hidden"}
+        following = lookup.rows_by_id(self.connection, descendants(self.connection, hidden)).values()
+        hidden |= {each["id"]: each for each in following if each["state"] != "hidden"}
         why = tidy_reason(reason)
-        self.append(
-            [
-                self.draft(
-                    "forget",
-                    memory,
-                    {
-                        "value_key": self.known.key_of(row["scope"], row["content"]),
-                        "scope": row["scope"],
-                        "reason": why,
-                    },
-                    author,
-                )
-                for memory, row in hidden.items()
-            ]
-        )
+        drafts, texts = [], {}
+        for memory, row in hidden.items():
+            key = self.known.key_of(row["scope"], row["content"])
+            texts[key] = row["content"]
+            # A recipe is buried by an entry of its own, and lifted like any value.
+            for entity, buried in ((memory, key), *((each, each) for each in (row["source"].get("recipe"),) if each)):
+                body = {"value_key": buried, "scope": row["scope"], "reason": why}
+                drafts.append(self.draft("forget", entity, body, author))
+        self.append(drafts)
+        self.tombstones.note_meaning(texts)
         return list(hidden.values())
 
     def live(self, prefix: str, scope: SessionScope) -> lookup.Row:
@@ -348,8 +362,15 @@ class Memories:
     def append(self, drafts: Sequence[Draft]) -> list[Operation]:
         """Write the drafts as one change, all or none; what every change of memory comes to in the end.
 
-        Several drafts get one `group` in their bodies: `cems undo` takes them back together.
+        Several drafts get one `group` in their bodies: `cems undo` takes them back together. Raises Refused for a change
+        that only a person can make, whoever built it.
         """
+        for draft in drafts:
+            if draft.kind in _PERSONS_ONLY and draft.actor != "person":
+                author = Author(draft.actor, draft.agent, draft.session)
+                self.demand_person(
+                    author, draft.kind, f"an entry of the kind {draft.kind}", draft.body.get("scope", "")
+                )
         group = {"group": secrets.token_hex(8)} if len(drafts) > 1 else {}
         return self._journal.append([replace(draft, body=group | draft.body) for draft in drafts])
 
@@ -363,9 +384,11 @@ class Memories:
         return draft if salt is None else replace(draft, salt=salt)
 
 
-def _kept(memory: Memory, redacted: int) -> Outcome:
+def _kept(memory: Memory, redacted: int, doubt: Doubt) -> Outcome:
     status: Literal["added", "candidate"] = "added" if memory.trust == "trusted" else "candidate"
     reason = "" if status == "added" else "noted by an agent; shown as unverified until a person approves it"
+    if doubt:
+        reason = doubt.said if status == "added" else f"withheld until a person has decided: {doubt.said}"
     return Outcome(status, memory.id, reason, redacted, memory)
 
 

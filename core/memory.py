@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, NewType
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
+from cems.core.trust import Trust
+
 MemoryId = NewType("MemoryId", str)
-Trust = Literal["candidate", "trusted", "disputed", "rejected"]
 Actor = Literal["person", "agent", "tool", "import", "derived"]
 State = Literal["live", "closed", "hidden", "archived"]
 
@@ -53,6 +54,7 @@ class Source(BaseModel):
     place: int | None = None
     quote: str = ""
     derived_from: tuple[MemoryId, ...] = ()
+    recipe: str = ""
 
 
 class Memory(BaseModel):

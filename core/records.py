@@ -14,16 +14,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cems.core.fold import Operation, fold
+from cems.core.derivation import TABLE as DERIVATIONS
+from cems.core.derivation import directly_derived, sources_now
+from cems.core.fold import Folded, Operation, fold
 from cems.core.journal import erase_payloads, operations_where
 from cems.core.memory import Memory, format_time
 from cems.core.recall.terms import terms
 from cems.core.recall.versions import WANTED, records_are_current
+from cems.core.tombstones import TABLE as TOMBSTONES
+from cems.core.tombstones import entomb, overlay
 from cems.core.value import value_key
 
 logger = logging.getLogger("cems.records")
 
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE records (
     n INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -36,6 +40,7 @@ CREATE TABLE records (
     recorded_at TEXT NOT NULL,
     pinned INTEGER NOT NULL,
     value_key TEXT NOT NULL,
+    recipe TEXT NOT NULL,
     closed_by TEXT NOT NULL,
     forgotten INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -44,24 +49,23 @@ CREATE TABLE records (
 );
 CREATE INDEX records_scope ON records (scope, state, recorded_at);
 CREATE INDEX records_value ON records (value_key);
+CREATE INDEX records_recipe ON records (recipe) WHERE recipe != '';
 CREATE INDEX records_seq ON records (seq);
 CREATE VIRTUAL TABLE keywords USING fts5 (terms, content='records', content_rowid='n', tokenize='ascii');
-CREATE TABLE tombstones (
-    value_key TEXT PRIMARY KEY, scope TEXT NOT NULL, clock TEXT NOT NULL, actor TEXT NOT NULL, agent TEXT NOT NULL,
-    reason TEXT NOT NULL, lifted INTEGER NOT NULL, seq INTEGER NOT NULL
-);
+{TOMBSTONES};
+{DERIVATIONS};
 CREATE TABLE scope_terms (scope TEXT NOT NULL, term TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (scope, term)) WITHOUT ROWID;
 CREATE TABLE scope_sizes (scope TEXT PRIMARY KEY, live INTEGER NOT NULL);
 """
 _COLUMNS = (
     "n", "id", "scope", "category", "trust", "state", "valid_from", "valid_to", "recorded_at", "pinned", "value_key",
-    "closed_by", "forgotten", "seq", "terms", "body",
+    "recipe", "closed_by", "forgotten", "seq", "terms", "body",
 )  # fmt: skip
 _PUT = (
     f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)}) "  # noqa: S608
     f"ON CONFLICT (n) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[1:])}"
 )
-_NAMES = ("keywords", "records", "tombstones", "scope_terms", "scope_sizes")
+_NAMES = ("keywords", "records", "tombstones", "derivations", "scope_terms", "scope_sizes")
 
 
 class Records:
@@ -107,88 +111,95 @@ class Records:
             self._refold(connection, operation.entity)
 
     def _entomb(self, connection: sqlite3.Connection, seq: int, operation: Operation) -> None:
-        lifting = operation.kind == "lift"
-        key = operation.entity if lifting else str(operation.body.get("value_key", ""))
-        if not key:
-            return
-        connection.execute(
-            "INSERT INTO tombstones VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (value_key) DO UPDATE SET clock = excluded.clock, "
-            "actor = excluded.actor, agent = excluded.agent, reason = excluded.reason, lifted = excluded.lifted, "
-            "seq = excluded.seq WHERE excluded.clock > tombstones.clock",
-            (
-                key, str(operation.body.get("scope", "")), operation.clock, operation.actor, operation.agent,
-                str(operation.body.get("reason", "")), int(lifting), seq,
-            ),
-        )  # fmt: skip
-        same_value = connection.execute("SELECT id FROM records WHERE value_key = ?", (key,)).fetchall()
-        for (memory_id,) in same_value:
-            self._refold(connection, memory_id)
+        """Bury or lift a value, and hide or show again what says it or was made by its recipe."""
+        if key := entomb(connection, seq, operation):
+            concerned = "SELECT id FROM records WHERE value_key = ? UNION SELECT id FROM records WHERE recipe = ?"
+            for (memory_id,) in connection.execute(concerned, (key, key)).fetchall():
+                self._refold(connection, memory_id)
 
     def _fill(self, connection: sqlite3.Connection) -> None:
         """Every memory's row, and then, at once, what is counted and indexed over them."""
         live: Counter[str] = Counter()
         words: Counter[tuple[str, str]] = Counter()
         entries = operations_where(connection, "kind NOT IN ('refuse', 'lift')", by_entity=True)
-        for memory_id, group in groupby(entries, key=lambda entry: entry[1].entity):
-            row = self._row(connection, memory_id, list(group))
-            if row is None:
-                continue
-            connection.execute(_PUT, row)
+        derived: dict[str, tuple[Folded, list[tuple[int, Operation]]]] = {}
+
+        def put(folded: Folded, told: list[tuple[int, Operation]]) -> None:
+            row = self._row(connection, folded, told)
+            _put(connection, row, _sources(folded))
             if row["state"] == "live":
                 live[row["scope"]] += 1
                 words.update((row["scope"], term) for term in set(row["terms"].split()))
+
+        for memory_id, group in groupby(entries, key=lambda entry: entry[1].entity):
+            told = list(group)
+            folded = _folded(memory_id, told)
+            if folded is not None and _sources(folded):
+                derived[memory_id] = (folded, told)
+            elif folded is not None:
+                put(folded, told)
+        while derived:
+            # What they are made of comes first; what is made of itself, at last, is hidden.
+            first = [each for each, (folded, _) in derived.items() if derived.keys().isdisjoint(_sources(folded))]
+            for memory_id in first or list(derived):
+                put(*derived.pop(memory_id))
         connection.execute("INSERT INTO keywords (keywords) VALUES ('rebuild')")
         connection.executemany("INSERT INTO scope_sizes VALUES (?, ?)", live.items())
         connection.executemany("INSERT INTO scope_terms VALUES (?, ?, ?)", ((*key, n) for key, n in words.items()))
 
     def _refold(self, connection: sqlite3.Connection, memory_id: str) -> None:
-        row = self._row(connection, memory_id, list(operations_where(connection, "entity = ?", memory_id)))
-        old = connection.execute("SELECT n, scope, state, terms FROM records WHERE id = ?", (memory_id,)).fetchone()
+        told = list(operations_where(connection, "entity = ?", memory_id))
+        folded = _folded(memory_id, told)
+        row = None if folded is None else self._row(connection, folded, told)
+        old = connection.execute(
+            "SELECT n, scope, state, terms, seq FROM records WHERE id = ?", (memory_id,)
+        ).fetchone()
         if old:
             connection.execute(
                 "INSERT INTO keywords (keywords, rowid, terms) VALUES ('delete', ?, ?)", (old[0], old[3])
             )
             self._count(connection, old[1], old[3], -1 if old[2] == "live" else 0)
-        if row is None:
+        if row is None or folded is None:
             # Nothing tells any more what it said.
             connection.execute("DELETE FROM records WHERE id = ?", (memory_id,))
-            return
-        connection.execute(_PUT, row)
-        connection.execute("INSERT INTO keywords (rowid, terms) VALUES (:n, :terms)", row)
-        self._count(connection, row["scope"], row["terms"], 1 if row["state"] == "live" else 0)
+            connection.execute("DELETE FROM derivations WHERE memory = ?", (memory_id,))
+        else:
+            _put(connection, row, _sources(folded))
+            connection.execute("INSERT INTO keywords (rowid, terms) VALUES (:n, :terms)", row)
+            self._count(connection, row["scope"], row["terms"], 1 if row["state"] == "live" else 0)
+        if row is None or old is None or (old[2], old[4]) != (row["state"], row["seq"]):
+            # It may be a source. (What changed nothing ends this, also where two memories name each other.)
+            for each in directly_derived(connection, memory_id):
+                self._refold(connection, each)
 
     def _row(
-        self, connection: sqlite3.Connection, memory_id: str, entries: list[tuple[int, Operation]]
-    ) -> dict[str, Any] | None:
-        """The row these entries amount to; None where none of them tells what the memory says."""
-        try:
-            folded = fold(operation for _, operation in entries)
-        except ValidationError as error:
-            # Never this program's own writing, and no reason to lose sight of all other memories.
-            logger.error("%s cannot be read: %s", memory_id, error.errors()[0]["msg"])
-            return None
-        if folded is None:
-            return None
-        memory = folded.memory
+        self, connection: sqlite3.Connection, folded: Folded, entries: list[tuple[int, Operation]]
+    ) -> dict[str, Any]:
+        """The row that a memory with these entries has, under the tombstones and sources there are."""
+        memory, source = folded.memory, folded.memory.source
         key = value_key(self._key, memory.scope, memory.content)
-        tomb = connection.execute("SELECT lifted, seq FROM tombstones WHERE value_key = ?", (key,)).fetchone()
+        # A person may say what a machine may not derive again.
+        recipe = source.recipe if source.actor != "person" else ""
+        entombed, entombed_at = overlay(connection, [each for each in (key, recipe) if each])
+        whole, changed_at = sources_now(connection, source.derived_from)
         return {
             # The entry that told it first: the order in which memories came, also after a rebuild.
             "n": min(seq for seq, operation in entries if operation.kind == "remember"),
-            "id": memory_id,
+            "id": memory.id,
             "scope": memory.scope,
             "category": memory.category,
             "trust": memory.trust,
-            "state": "hidden" if folded.forgotten or (tomb and not tomb[0]) else memory.state,
+            "state": "hidden" if folded.forgotten or entombed or not whole else memory.state,
             "valid_from": format_time(memory.valid_from),
             "valid_to": format_time(memory.valid_to),
             "recorded_at": format_time(memory.recorded_at),
             "pinned": int(memory.pinned),
             "value_key": key,
+            "recipe": recipe,
             "closed_by": folded.closed_by,
             "forgotten": int(folded.forgotten),
             # The entry that changed this row last: what the store compares its own row with.
-            "seq": max(entries[-1][0], tomb[1] if tomb else 0),
+            "seq": max(entries[-1][0], entombed_at, changed_at),
             "terms": index_terms(memory),
             "body": memory.model_dump_json(),
         }
@@ -218,7 +229,20 @@ def index_terms(memory: Memory) -> str:
     return " ".join(terms(" ".join((memory.title, memory.content, *memory.tags))))
 
 
-def is_tombstoned(connection: sqlite3.Connection, key: str) -> bool:
-    """Whether this value was forgotten and not lifted since."""
-    row = connection.execute("SELECT lifted FROM tombstones WHERE value_key = ?", (key,)).fetchone()
-    return bool(row) and not row[0]
+def _folded(memory_id: str, entries: list[tuple[int, Operation]]) -> Folded | None:
+    """The memory these entries amount to; None where none of them tells what it says."""
+    try:
+        return fold(operation for _, operation in entries)
+    except ValidationError as error:
+        # Never this program's own writing, and no reason to lose sight of all other memories.
+        logger.error("%s cannot be read: %s", memory_id, error.errors()[0]["msg"])
+        return None
+
+
+def _put(connection: sqlite3.Connection, row: dict[str, Any], sources: tuple[str, ...]) -> None:
+    connection.execute(_PUT, row)
+    connection.executemany("INSERT OR IGNORE INTO derivations VALUES (?, ?)", [(each, row["id"]) for each in sources])
+
+
+def _sources(folded: Folded) -> tuple[str, ...]:
+    return folded.memory.source.derived_from

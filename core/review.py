@@ -304,7 +304,7 @@ def _restate(
     except NotKept as refusal:
         memories.refuse(verdict, str(refusal), author, target)
         raise Refused(str(refusal)) from None
-    if memories.known.is_forgotten(cleaned.content, target, by_person=True):
+    if memories.tombstones.standing(cleaned.content, target, by_person=True):
         why = "this was forgotten; `cems lift` with the same text allows it again"
         memories.refuse(verdict, why, author, target, cleaned.content)
         raise Refused(why)

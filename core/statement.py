@@ -50,7 +50,10 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is to be remembered, as given. `scope` empty means the session's own."""
+    """What is to be remembered, as given. `scope` empty means the session's own.
+
+    `derived_from` and `recipe` are the gateway's to set (`Memories.derive`); no caller outside gives them.
+    """
 
     content: str
     category: str = "general"
@@ -64,6 +67,8 @@ class Statement:
     recorded_at: str | None = None
     quote: str = ""
     pinned: bool = False
+    derived_from: tuple[str, ...] = ()
+    recipe: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from cems.core.recall.render import Count
 from cems.core.recall.select import Cosine, select
 from cems.core.scope import SessionScope
 from cems.core.timeline import PRESENT, Moment, as_believed
+from cems.core.trust import admitted
 
 logger = logging.getLogger("cems.recall")
 
@@ -54,6 +55,11 @@ class Within:
     def looked_in(self) -> Sequence[str]:
         """The scopes that the rows lie in today."""
         return self.readable if self.at.as_of and self.readable else self.scopes
+
+    @property
+    def condition(self) -> lookup.Condition:
+        """What SQLite's rows must meet. Trust as it was at another time is in the operations only."""
+        return self.at.condition if self.at.as_of else lookup.trusted_as(self.at.condition, self.trust)
 
     def stood(self, connection: sqlite3.Connection, rows: Iterable[lookup.Row]) -> list[lookup.Row]:
         """The rows as they were at the time asked for."""
@@ -130,7 +136,7 @@ def keyword_rows(connection: sqlite3.Connection, question: Question, within: Wit
     """The best rows by words that may be found, at most POOL."""
     admitted: list[lookup.Row] = []
     for pool in (POOL, _WIDER_POOL):
-        rows = lookup.keyword_rows(connection, question.terms, within.looked_in, pool, within.at.condition)
+        rows = lookup.keyword_rows(connection, question.terms, within.looked_in, pool, within.condition)
         admitted = [row for row in within.stood(connection, rows) if within.admits(row)]
         if len(rows) < pool or len(admitted) >= POOL:
             break
@@ -141,11 +147,6 @@ def is_valid(row: lookup.Row, at: str | None = None) -> bool:
     """Whether the memory holds in the world at that instant (now)."""
     at = at or lookup.now_text()
     return (row.get("valid_from") or "") <= at and (row.get("valid_to") or "~") > at
-
-
-def admitted_trust(policy: RecallPolicy) -> tuple[str, ...]:
-    """The trust states that may reach a prompt."""
-    return ("trusted", "candidate") if policy.inject == "candidates" else ("trusted",)
 
 
 def may_reach_a_prompt(row: lookup.Row) -> bool:
@@ -172,7 +173,7 @@ async def recall(
     if question.empty:
         return Explanation("skipped", "nothing to search for is left of the prompt", question.text)
     asked = time.perf_counter()
-    found = await searcher.search(question, Within(scope.readable, admitted_trust(policy), for_prompt=True))
+    found = await searcher.search(question, Within(scope.readable, admitted(policy), for_prompt=True))
     candidates = found.candidates[:_EXPLAINED]
     searched = time.perf_counter()
     block = select(

@@ -104,9 +104,7 @@ class HybridSearcher:
         return dict(zip(wanted, made, strict=True))
 
     def _not_in_store_yet(self, question: Question, within: Within, applied: int) -> list[lookup.Row]:
-        rows = lookup.live_rows_after(
-            self._connection, applied, within.looked_in, _NOT_INDEXED_YET, within.at.condition
-        )
+        rows = lookup.live_rows_after(self._connection, applied, within.looked_in, _NOT_INDEXED_YET, within.condition)
         fresh = within.stood(self._connection, rows)
         if len(rows) < _NOT_INDEXED_YET:
             return fresh

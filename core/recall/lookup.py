@@ -31,6 +31,11 @@ def not_over() -> Condition:
     return "state = 'live' AND COALESCE(valid_to, '~') > ?", (now_text(),)
 
 
+def trusted_as(condition: Condition, trust: Sequence[str]) -> Condition:
+    """The condition, and one of these trust states."""
+    return f"{condition[0]} AND trust IN ({_marks(trust)})", (*condition[1], *trust)
+
+
 def rows_by_id(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Row]:
     """The rows of these ids, in no order; unknown ids are left out."""
     found: dict[str, Row] = {}

@@ -12,10 +12,11 @@ from itertools import chain
 
 from cems.core.policy import RecallPolicy
 from cems.core.recall import lookup
-from cems.core.recall.engine import Within, admitted_trust
+from cems.core.recall.engine import Within
 from cems.core.recall.render import PROFILE_TAG, Block, Count
 from cems.core.recall.sameness import SAME_WORDS, same_claim, same_words
 from cems.core.scope import SessionScope
+from cems.core.trust import admitted
 
 _ALWAYS = ("preferences", "guidelines")
 _OF_THE_PROJECT = ("decisions",)
@@ -36,7 +37,7 @@ def profile(
     `max_units` is the agent's limit in UTF-16 units, `count` as in `render`.
     """
     scopes = scope.readable
-    within = Within(scopes, admitted_trust(policy), for_prompt=True)
+    within = Within(scopes, admitted(policy), for_prompt=True)
     block = Block(PROFILE_TAG, max_tokens=policy.profile_budget / policy.token_safety, max_units=max_units, count=count)
     decisions = _admitted(connection, (scope.project,) if scope.project else (), within, _OF_THE_PROJECT)
     kinds = (
@@ -58,7 +59,9 @@ def _admitted(
     categories: tuple[str, ...] = (),
     pinned: bool | None = None,
 ) -> list[lookup.Row]:
-    rows = lookup.listed_rows(connection, scopes, categories=categories, pinned=pinned, limit=_LOOKED_AT)
+    rows = lookup.listed_rows(
+        connection, scopes, condition=within.condition, categories=categories, pinned=pinned, limit=_LOOKED_AT
+    )
     return [row for row in rows if within.admits(row)]
 
 

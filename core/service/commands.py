@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from cems.core.events import HookEvent
 from cems.core.memories import AmbiguousId, Author, NothingMatched, Refused, Statement, Unusable
 from cems.core.recall import lookup
-from cems.core.recall.engine import Within, admitted_trust
+from cems.core.recall.engine import Within
 from cems.core.recall.question import ask
 from cems.core.recall.render import MEMORY_TAG, SHORT_ID, Block, note, utf16_units
 from cems.core.scope import SHARED, USER, Scope, SessionScope, project_name
 from cems.core.service.caller import typist
 from cems.core.service.shapes import is_related
+from cems.core.trust import admitted
 
 if TYPE_CHECKING:
     from cems.core.service.operations import Operations
@@ -78,7 +79,7 @@ class TypedCommands:
         if question.empty:
             return ""
         hooks = self._operations.hooks
-        within = Within(scope.readable, admitted_trust(hooks.policy), for_prompt=True)
+        within = Within(scope.readable, admitted(hooks.policy), for_prompt=True)
         found = await self._operations.searcher.search(question, within)
         block = Block(
             MEMORY_TAG,

@@ -33,6 +33,7 @@ from cems.core.service.shapes import event_json, is_related, memory_json, outcom
 from cems.core.service.status import status_json
 from cems.core.service.storage import storage_problem
 from cems.core.timeline import Moment, believed_rows
+from cems.core.trust import SEARCHED, WITHHELD
 
 if TYPE_CHECKING:
     from cems.core.config import Settings
@@ -44,7 +45,6 @@ _MOST_AT_ONCE = 256
 _MOST_ITEMS = 1_000
 _SEARCH_SECONDS = 10.0
 _MOST_SECONDS = 600.0
-_SEARCHED_TRUST = ("trusted", "candidate", "disputed")
 
 
 class OperationFailed(Exception):
@@ -195,15 +195,16 @@ class Operations:
         limit = request.limit(10)
         question = ask(request.text("query"))
         moment = request.moment()
-        within = Within(
-            request.scopes(), _SEARCHED_TRUST, request.categories(), at=moment, readable=request.scope.readable
-        )
+        within = Within(request.scopes(), SEARCHED, request.categories(), at=moment, readable=request.scope.readable)
         if question.empty:
             raise Unusable("there is nothing to search for in that query")
         found = await self.searcher.search(question, within)
-        rows = [(candidate.row, candidate.score) for candidate in found.candidates if is_related(candidate)]
+        related = [candidate for candidate in found.candidates if is_related(candidate)]
+        rows = [(candidate.row, candidate.score) for candidate in related if _may_see(request, candidate.row)]
         if request.flag("include_closed", False):
-            rows = sorted((*rows, *self._closed(question, within)), key=lambda pair: -pair[1])
+            # What waits for a verdict, or had a bad one, is a person's to see.
+            trust = (*SEARCHED, *WITHHELD) if request.author.is_person else SEARCHED
+            rows = sorted((*rows, *self._closed(question, within, trust)), key=lambda pair: -pair[1])
         total = lookup.live_count(self.reader, within.scopes)
         return {
             "memories": [self._memory(row, score) for row, score in rows[:limit]],
@@ -230,6 +231,10 @@ class Operations:
         scopes, categories = request.scopes(), request.categories()
         everything = request.flag("include_closed", False)
         condition = lookup.ANY if everything else moment.condition if moment else lookup.not_over()
+        if not (everything and request.author.is_person):
+            condition = lookup.trusted_as(condition, SEARCHED)
+        if not request.author.is_person:
+            condition = (f"{condition[0]} AND trust NOT IN (?, ?)", (*condition[1], *WITHHELD))
         rows = lookup.listed_rows(
             self.reader, scopes, condition=condition, categories=categories, limit=request.limit(50) + 1,
             offset=request.offset(),
@@ -243,7 +248,10 @@ class Operations:
         rows = await self.on_writer(
             lambda: list(believed_rows(self.journal.connection, scopes, moment, readable, categories=categories))
         )
-        return rows, len(rows)
+        if not (request.flag("include_closed", False) and request.author.is_person):
+            rows = [row for row in rows if row["trust"] not in WITHHELD]
+        seen = [row for row in rows if _may_see(request, row)]
+        return seen, len(seen)
 
     async def show(self, request: Request) -> dict[str, Any]:
         def find() -> tuple[lookup.Row, list[Operation]]:
@@ -298,15 +306,22 @@ class Operations:
         # What was believed at another time may be believed no longer.
         return shown | {"now": row["now"]} if "now" in row else shown
 
-    def _closed(self, question: Question, within: Within) -> list[tuple[lookup.Row, float]]:
-        """Corrected and archived memories, and live ones that do not hold now, that share words with the question."""
+    def _closed(self, question: Question, within: Within, trust: tuple[str, ...]) -> list[tuple[lookup.Row, float]]:
+        """Corrected and archived memories, and live ones that do not hold now or are withheld, that share words with the
+        question.
+        """
         states = ("closed", "archived", "live")
         rows = lookup.listed_rows(
             self.reader, within.scopes, states=states, categories=within.categories, limit=MAX_LIMIT
         )
         weights = Weights(self.reader, question, within.scopes)
-        candidates = [weights.candidate(row) for row in rows if row["trust"] in within.trust and not within.admits(row)]
+        candidates = [weights.candidate(row) for row in rows if row["trust"] in trust and not within.admits(row)]
         return [(candidate.row, candidate.overlap) for candidate in candidates if candidate.matched]
+
+
+def _may_see(request: Request, row: lookup.Row) -> bool:
+    """What a person withholds today was believed once, and is still a person's to see."""
+    return request.author.is_person or (row.get("now") or row)["trust"] not in WITHHELD
 
 
 _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {

@@ -140,10 +140,11 @@ class Machine(DaemonHome):
         env: Mapping[str, str],
         **fields: str,
     ) -> str:
-        payload = {"session_id": session or self.session(), "cwd": str(folder), "hook_event_name": name, **fields}
+        session = session or self.session()
+        payload = {"session_id": session, "cwd": str(folder), "hook_event_name": name, **fields}
         done = subprocess.run(
             [*under, self.launcher, script], input=json.dumps(payload).encode(), capture_output=True, cwd=folder,
-            env={**self.environment, "CEMS_HOOK_DEADLINE": "30", **env}, timeout=_SECONDS, check=False,
+            env={**self.environment, "CEMS_HOOK_DEADLINE": "30", "CLAUDE_CODE_SESSION_ID": session, **env}, timeout=_SECONDS, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, b""), done
         return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""

@@ -21,9 +21,10 @@ from tests.unit.conftest import SHOP, records_of
 from cems.core import journal as journal_module
 from cems.core.embedding import Embedder
 from cems.core.journal import Journal
-from cems.core.memories import Author, Memories, NothingMatched, Refused, Statement
+from cems.core.memories import Author, Memories, NothingMatched, Refused, Statement, Unusable
 from cems.core.recall import lookup
 from cems.core.records import Records
+from cems.core.review import reject
 from cems.core.scope import SHARED, USER
 from cems.core.service.operations import OperationFailed
 from cems.core.timeline import Moment, believed_rows
@@ -263,6 +264,19 @@ def test_what_is_forgotten_today_is_in_no_past(place: Place, clock: Clock) -> No
     assert found(place, as_of=then) == []
 
 
+def test_what_a_person_rejected_since_is_told_of_then_to_a_person_only(place: Place, clock: Clock) -> None:
+    noted = place.add(ANN, author=AGENT_AUTHOR)
+    place.add(OTHER)
+    then = clock.instant()
+    reject(place.memories, noted, place.scope(), PERSON)
+    assert ANN not in found(place)
+    assert ANN in found(place, as_of=then)
+    assert ANN in listed(place, as_of=then)
+    for body, name in (({"query": QUESTION, "as_of": then}, "search"), ({"as_of": then}, "list"), ({}, "list")):
+        told = call(place, name, body, agent="claude-code")["memories"]
+        assert [each["content"] for each in told] == [OTHER]
+
+
 def test_a_memory_lies_in_its_scope_of_then_and_of_today(place: Place, clock: Clock) -> None:
     """Widened since: it was not believed elsewhere. Narrowed since: it is not shown elsewhere any more."""
     memory = place.add(ANN)
@@ -343,7 +357,7 @@ def in_memory(connection: sqlite3.Connection) -> Journal:
     """A journal that no disk slows down."""
     journal = Journal.__new__(Journal)
     journal_module.migrate(connection)
-    journal._connection, journal._projection, journal._witness = connection, Records(KEY), None
+    journal._connection, journal._projection, journal._witness, journal._asked_now = connection, Records(KEY), None, ""
     journal.device = "d"
     journal._projection.prepare(connection)
     return journal
@@ -379,7 +393,7 @@ def changed_somehow(memories: Memories, what: int, one: int, other: int) -> None
                 memories.forget([target], SHOP, PERSON)
             case _:
                 undo(memories, str(other + 1), SHOP, PERSON)
-    except (NothingMatched, Refused):
+    except (NothingMatched, Refused, Unusable):
         pass
 
 

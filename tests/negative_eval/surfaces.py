@@ -22,6 +22,8 @@ from cems.core.service.operations import OperationFailed
 from cems.core.service.routes import build_app
 
 YESTERDAY = "yesterday"
+WITHOUT_INDEX = ("profile", "list", "get", "mcp get", "audit", "export")
+"""Surfaces that read the records alone: there is nothing that could lag behind."""
 _MOST = 50
 _INTERACTIVE = real_parts.INTERACTIVE
 

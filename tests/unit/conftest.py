@@ -83,7 +83,7 @@ def records_of(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]
     """Everything the records hold, table by table, the keyword index by what it finds."""
     kept = {
         name: connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall()  # noqa: S608
-        for name in ("records", "tombstones", "scope_terms", "scope_sizes")
+        for name in ("records", "tombstones", "derivations", "scope_terms", "scope_sizes")
     }
     words = {word for row in connection.execute("SELECT terms FROM records") for word in row[0].split()}
     found = [

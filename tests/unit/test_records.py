@@ -17,8 +17,9 @@ from cems.core.journal import Draft, Journal
 from cems.core.memories import AmbiguousId, Memories, NothingMatched, Refused, Statement, Unusable
 from cems.core.memory import Memory, MemoryId
 from cems.core.recall import lookup
-from cems.core.records import Records, is_tombstoned
+from cems.core.records import Records
 from cems.core.scope import USER
+from cems.core.tombstones import is_tombstoned
 from cems.core.value import value_key
 
 TEXTS = ["use tabs", "Use TABS.", "deploy on Fridays", "数据库用三号端口", "the server is foo_bar"]
