@@ -70,10 +70,10 @@ def restore_advice(home: Home) -> str:
     """What a person does about a journal or a key that cannot be read: a sentence that names the newest copy."""
     found = copies(home)
     if not found:
-        return f"no copy of it was kept in {home.backups}; restore {home.root} from your own backup"
+        return f"restore {home.root} from your own backup; no copy was kept in {home.backups}"
     return (
-        f"stop the daemon (`cems daemon stop`), remove {home.journal}*, and copy {found[0]}/journal.db and "
-        f"{found[0]}/keys back to {home.root}; what was changed after that day is not in the copy"
+        f"restore {found[0]}/journal.db (cems daemon stop; rm {home.journal}*; cp -r {found[0]}/. {home.root}/); "
+        "what was changed after that day is not in it"
     )
 
 
@@ -88,7 +88,7 @@ def advising(home: Home) -> Iterator[None]:
     try:
         yield
     except (JournalDamaged, KeyLost) as error:
-        raise type(error)(f"{error}: {restore_advice(home)}") from error
+        raise type(error)(f"{error}; {restore_advice(home)}") from error
 
 
 def is_missing(home: Home) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from cems.core.contradiction import trusted_contradicted
+from cems.core.memory import Memory
 from cems.core.scope import Scope, SessionScope
-from cems.core.statement import Author
+from cems.core.statement import Author, Outcome
 from cems.core.tombstones import Tombstones
 
 _SHORT = 10
@@ -48,3 +49,12 @@ def doubt(
     if other is not None:
         return Doubt(f"it contradicts {other['id'][:_SHORT]}, which is trusted", {"conflicts_with": other["id"]})
     return Doubt()
+
+
+def kept(memory: Memory, redacted: int, doubt: Doubt) -> Outcome:
+    """What the author of a new memory is told."""
+    status: Literal["added", "candidate"] = "added" if memory.trust == "trusted" else "candidate"
+    reason = "" if status == "added" else "noted by an agent; shown as unverified until a person approves it"
+    if doubt:
+        reason = doubt.said if status == "added" else f"withheld until a person has decided: {doubt.said}"
+    return Outcome(status, memory.id, reason, redacted, memory)

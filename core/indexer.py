@@ -47,6 +47,8 @@ class Indexer:
         self._last_write = 0.0
         self.applied = 0
         self.waiting = 0
+        self.failure = ""
+        """The kind of error that the last attempt to write ended with."""
 
     @property
     def store(self) -> Store:
@@ -114,11 +116,12 @@ class Indexer:
         while True:
             try:
                 await self._follow()
-                pause = 0.5
+                pause, self.failure = 0.5, ""
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001 - a full disk, a commit conflict: nothing is lost, try again
-                logger.error("writing to the store failed (%s), trying again", type(error).__name__)
+                self.failure = type(error).__name__
+                logger.error("writing to the store failed (%s), trying again", self.failure)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 60)
                 await self._recover()

@@ -11,11 +11,11 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from cems.core.composition import compose
 from cems.core.derivation import comes_from_a_tool, descendants, unfit
-from cems.core.doubt import Doubt, doubt
+from cems.core.doubt import Doubt, doubt, kept
 from cems.core.fold import Operation
 from cems.core.journal import Draft, Journal, operations_on
 from cems.core.known_values import KnownValues
@@ -94,7 +94,7 @@ class Memories:
                 ),
             ]
         )
-        return _kept(memory, redacted, doubt)
+        return kept(memory, redacted, doubt)
 
     def derive(
         self, statement: Statement, sources: Sequence[str], kind: str, scope: SessionScope, author: Author
@@ -171,7 +171,7 @@ class Memories:
                 self._closing(old_id, memory.id, reason, author, ends),
             ]
         )
-        return _kept(memory, redacted, doubt), old_id
+        return kept(memory, redacted, doubt), old_id
 
     # -- forgetting ----------------------------------------------------------------------------------------------
 
@@ -382,14 +382,6 @@ class Memories:
     def draft(self, kind: str, entity: str, body: dict[str, Any], author: Author, salt: bytes | None = None) -> Draft:
         draft = Draft(kind, entity, body, actor=author.actor, agent=author.agent, session=author.session)
         return draft if salt is None else replace(draft, salt=salt)
-
-
-def _kept(memory: Memory, redacted: int, doubt: Doubt) -> Outcome:
-    status: Literal["added", "candidate"] = "added" if memory.trust == "trusted" else "candidate"
-    reason = "" if status == "added" else "noted by an agent; shown as unverified until a person approves it"
-    if doubt:
-        reason = doubt.said if status == "added" else f"withheld until a person has decided: {doubt.said}"
-    return Outcome(status, memory.id, reason, redacted, memory)
 
 
 def _end_of(row: lookup.Row, valid_from: str | None) -> str:

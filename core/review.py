@@ -35,7 +35,7 @@ _MOST_CORRECTIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstone:
+class NearTombstone:
     """The forgotten value that an item comes close to. `id` is the beginning of its key: its text is not kept."""
 
     id: str
@@ -55,7 +55,7 @@ class Item:
     row: lookup.Row
     reason: str
     against: lookup.Row | None = None
-    tombstone: Tombstone | None = None
+    tombstone: NearTombstone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +131,14 @@ def _standing(connection: sqlite3.Connection, scope: SessionScope, memory: str) 
     return None
 
 
-def _tombstone(connection: sqlite3.Connection, scope: SessionScope, key: str, similarity: Any) -> Tombstone:
+def _tombstone(connection: sqlite3.Connection, scope: SessionScope, key: str, similarity: Any) -> NearTombstone:
     query = "SELECT clock, scope, actor, agent, reason, lifted FROM tombstones WHERE value_key = ?"
     found = connection.execute(query, (key,)).fetchone() or ("", "", "", "", "", 0)
     clock, where, actor, agent, reason, lifted = found
     near = round(float(similarity), 2) if isinstance(similarity, (int, float)) else None
     # Why something was forgotten may tell what it was, and another project's is not this caller's to read.
     told = reason if where in scope.readable else ""
-    return Tombstone(f"t_{key[:8]}", clock.partition("/")[0], actor, agent, told, bool(lifted), near)
+    return NearTombstone(f"t_{key[:8]}", clock.partition("/")[0], actor, agent, told, bool(lifted), near)
 
 
 def _why_unconfirmed(row: lookup.Row) -> str:
@@ -223,6 +223,7 @@ def edit(
     statement = Statement(
         text, category=row["category"], title=row["title"], kind=row["kind"], tags=tuple(row["tags"]),
         valid_from=row["valid_from"], valid_to=row["valid_to"], quote=row["source"]["quote"], pinned=row["pinned"],
+        derived_from=tuple(row["source"]["derived_from"]),
     )  # fmt: skip
     closed = (row, *others) if replaces else (row,)
     return _restate(memories, "edit", statement, closed, author, reason or "corrected in review")

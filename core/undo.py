@@ -127,22 +127,11 @@ class _Journal:
 
     def change_of(self, entry: Entry) -> list[Entry]:
         """The entries that were written with this one, in their order."""
-        if group := entry.operation.body.get("group"):
-            before, after = ([*self._beside(entry, step, group)] for step in (-1, 1))
-            return [*reversed(before), entry, *after]
-        # Written before changes had groups: a correction was followed by the closings it caused.
-        first = entry
-        if entry.operation.kind == "close":
-            made = [each for each in self.life(str(entry.operation.body.get("by", ""))) if each.seq < entry.seq]
-            first = made[0] if made and made[0].operation.kind == "remember" else entry
-        if first.operation.kind != "remember":
+        group = entry.operation.body.get("group")
+        if not group:
             return [entry]
-        closings = [first]
-        while follows := next(self.where("seq = ?", str(closings[-1].seq + 1)), None):
-            if follows.operation.kind != "close" or follows.operation.body.get("by") != first.operation.entity:
-                break
-            closings.append(follows)
-        return closings if entry in closings else [entry]
+        before, after = ([*self._beside(entry, step, group)] for step in (-1, 1))
+        return [*reversed(before), entry, *after]
 
     def _beside(self, entry: Entry, step: int, group: str) -> Iterator[Entry]:
         """The entries of the group next to this one on the device that wrote them; a change is written in one piece."""
@@ -201,7 +190,7 @@ def _obstacle(memories: Memories, journal: _Journal, change: Sequence[Entry]) ->
         operation = entry.operation
         if operation.kind == "refuse":
             return f"entry {entry.name} is a refusal: it changed nothing"
-        if operation.kind == "purge" or not operation.body or _is_erased(journal, entry):
+        if operation.kind == "purge" or _is_erased(journal, entry):
             return f"entry {entry.name} was erased by a purge; what is erased cannot be brought back"
         if undone := journal.undone_by(entry):
             when = format_time(undone.operation.at)
@@ -263,7 +252,7 @@ def _clash(memories: Memories, journal: _Journal, change: Sequence[Entry]) -> st
     for entry in change:
         if entry.operation.kind == "lift":
             said = lookup.rows_with_value(memories.connection, [entry.operation.entity])
-            if live := next((row for row in said if row["state"] == "live"), None):
+            if live := next((row for row in said if row["state"] == "live" and row["id"] not in touched), None):
                 return f"{live['id'][:_SHORT]} was remembered since it was lifted; forget that instead"
     return ""
 

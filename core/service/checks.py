@@ -94,27 +94,37 @@ async def _store(operations: Operations) -> Check:
         if operations.embedder is None:
             return _check("store", True, "not used without an embedding model; every memory is in the journal")
         return _check("store", False, operations.without or "the store is not open", "run `cems daemon restart`")
+    busy = indexer.busy
     try:
         sound, bad = await indexer.store.faults()
     except Exception as error:  # noqa: BLE001 - LanceDB raises many kinds for damaged files
         return _check("store", False, f"the store cannot be read ({type(error).__name__})", "run `cems rebuild`")
     wanted = dict(operations.reader.execute("SELECT id, seq FROM records WHERE state != 'hidden'").fetchall())
-    if indexer.busy:
-        return _check("store", True, f"{len(sound)} of {len(wanted)} memories; it is being filled")
+    if bad:
+        return _check("store", False, f"{len(bad)} damaged of {len(wanted)} memories", "run `cems rebuild`")
+    if indexer.failure:
+        detail = f"writing to it fails ({indexer.failure}); the journal has everything"
+        return _check("store", False, detail, "make room on the disk if it is full, else run `cems rebuild`")
+    # Asked on both sides: what was written between the two readings is no fault.
+    busy = busy or indexer.busy
     missing = sum(1 for memory, seq in wanted.items() if sound.get(memory) != seq)
     surplus = sum(1 for memory in sound if memory not in wanted)
-    if bad or missing or surplus:
-        detail = f"{len(bad)} damaged, {missing} missing or outdated, {surplus} surplus of {len(wanted)} memories"
+    if not busy and (missing or surplus):
+        detail = f"{missing} missing or outdated, {surplus} surplus of {len(wanted)} memories"
         return _check("store", False, detail, "run `cems rebuild`")
-    if not await _indexes_work(operations, indexer):
+    if not await _indexes_work(operations, indexer, tolerant=busy):
         return _check("store", False, "an index of the store cannot be used", "run `cems rebuild`")
+    if busy:
+        return _check("store", True, f"{len(sound)} of {len(wanted)} memories; it is being filled")
     return _check("store", True, f"{len(sound)} memories, each as the journal has it")
 
 
-async def _indexes_work(operations: Operations, indexer: Indexer) -> bool:
+async def _indexes_work(operations: Operations, indexer: Indexer, *, tolerant: bool) -> bool:
+    """Whether memories are found through the indexes; `tolerant` of those that the store has not seen yet."""
     scopes = [row[0] for row in operations.reader.execute("SELECT scope FROM scope_sizes ORDER BY live DESC LIMIT 1")]
     rows = lookup.listed_rows(operations.reader, scopes, limit=5) if scopes else []
     try:
-        return all([await indexer.store.probe(row) for row in rows])
+        found = [await indexer.store.probe(row) for row in rows]
     except StoreDamaged:
         return False
+    return tolerant or all(found)

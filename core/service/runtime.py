@@ -72,6 +72,7 @@ class Runtime:
         hooks.connect(self._reader)
         hooks.accept(TypedCommands(self.operations), load_agents(targets), policy, count_tokens)
         self._embedder, self._without = self._load_embedder()
+        self.operations.memories.tombstones.meaning = self._embedder
         if self._embedder is not None:
             # Over half of a cold start: here, in the thread, not in the event loop. What it raises, `startup` meets again.
             with contextlib.suppress(Exception):
@@ -107,6 +108,7 @@ class Runtime:
         tasks = [
             asyncio.create_task(self._keep_sessions(self._hooks.sessions)),
             asyncio.create_task(keep_house(self.operations)),
+            asyncio.create_task(self._learn_forgotten()),
         ]
         if self._indexer is not None:
             tasks.append(asyncio.create_task(self._indexer.run()))
@@ -138,6 +140,11 @@ class Runtime:
         except EmbedderUnavailable as error:
             logger.warning("full text alone: %s", error)
             return None, f"full text alone: {error}"
+
+    async def _learn_forgotten(self) -> None:
+        """Make what the tombstones' other words are compared with, where a model was missing or another one was used."""
+        while await self.operations.on_writer(self.operations.memories.tombstones.fill_in):
+            await asyncio.sleep(0)
 
     async def _keep_sessions(self, sessions: Sessions) -> None:
         """Write the session table once a second. A disk that is full now may not be later: it is tried again."""

@@ -20,8 +20,15 @@ def home(session_root: Path) -> Home:
     return made
 
 
-@pytest.fixture
-def nursery(home: Home) -> Iterator[Nursery]:
-    made = Nursery(home)
+@pytest.fixture(scope="session")
+def _nursery(session_root: Path) -> Iterator[Nursery]:
+    made = Nursery(session_root)
     yield made
     made.end()
+
+
+@pytest.fixture
+def nursery(_nursery: Nursery) -> Iterator[Nursery]:
+    """With no daemon; none is left by a test."""
+    yield _nursery
+    _nursery.leave_none()

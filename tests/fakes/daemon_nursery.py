@@ -40,26 +40,26 @@ for line in sys.stdin:
 
 
 class Nursery:
-    """Starts one daemon after the other for a home; `end` ends them all."""
+    """Starts one daemon after the other, each for a home; `end` ends them all."""
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
+    def __init__(self, root: Path) -> None:
         self.pid = 0
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SOURCE, repr([str(REPOSITORY / "src"), str(REPOSITORY), *sys.path])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-            # The home is named, so that whatever is left of a failed test is found and ended.
-            env={**os.environ, "CEMS_HOME": str(home.root), "TOKENIZERS_PARALLELISM": "false", "LANCEDB_LOG": "error"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1,
+            # The folder is named, so that whatever is left of a failed test is found and ended.
+            env={**os.environ, "CEMS_TEST_ROOT": str(root), "TOKENIZERS_PARALLELISM": "false", "LANCEDB_LOG": "error"},
         )  # fmt: skip
         assert self._line() == "ready"
 
-    def start(self) -> Person:
-        """A daemon, answering or about to; returns who can ask it."""
+    def start(self, home: Home) -> Person:
+        """A daemon that has loaded everything, or knows why it cannot; returns who can ask it."""
         assert self._process.stdin
-        self._process.stdin.write(f"{self.home.root}\n")
+        assert not self.pid
+        self._process.stdin.write(f"{home.root}\n")
         self._process.stdin.flush()
         self.pid = int(self._line())
-        asking = Person(self.home)
+        asking = Person(home)
         wait_for(lambda: asking.answers(self.pid), 60)
         return asking
 
@@ -72,12 +72,15 @@ class Nursery:
         self._end(signal.SIGTERM)
 
     def end(self) -> None:
-        if self.pid:
-            self.kill()
+        self.leave_none()
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 stream.close()
         assert self._process.wait(timeout=30) == 0
+
+    def leave_none(self) -> None:
+        if self.pid:
+            self.kill()
 
     def _end(self, how: signal.Signals) -> None:
         os.kill(self.pid, how)
@@ -94,7 +97,8 @@ class Person:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        folder = home.root.parent / "shop"
+        # Of the run, not of the home: a copied home is asked from the same project.
+        folder = Path.home() / "shop"
         folder.mkdir(exist_ok=True)
         self._client = Client(home, {"client": "cli", "tty": "1", "cwd": str(folder)})
 
@@ -118,7 +122,9 @@ class Person:
 
 def cli(home: Home, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The command line of this tree, for a home."""
-    code = f"import sys; sys.path[:] = {[str(REPOSITORY / 'src'), *sys.path]!r}; from cems.core.cli.main import run; run()"
+    code = (
+        f"import sys; sys.path[:] = {[str(REPOSITORY / 'src'), *sys.path]!r}; from cems.core.cli.main import run; run()"
+    )
     return subprocess.run(
         [sys.executable, "-c", code, *words], env={**os.environ, "CEMS_HOME": str(home.root)},
         cwd=folder or home.root.parent, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ from tests.fakes.machine import IN_CLAUDE, Machine
 from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, TOOL, Place, run
 
 from cems.core import review
+from cems.core.embedding import Embedder
 from cems.core.memories import Author, NothingMatched, Refused, Statement, Unusable
 from cems.core.recall import lookup
 from cems.core.review import Item
@@ -47,20 +48,11 @@ def conflict(place: Place) -> tuple[str, str]:
     return old, noted(place, NEW, quote=QUOTE)
 
 
-def near_tombstone(place: Place) -> str:
-    """Something forgotten, and what an agent says that comes close to it."""
-    forgotten = place.add(PLANT)
-    [row] = place.memories.forget([forgotten], place.scope(), PERSON, "that must not be written down")
-    key = place.memories.known.key_of(row["scope"], row["content"])
-    made, salt = place.memories.compose(
-        Statement("What we call the office plant is the hint for the payroll export."),
-        place.scope().default,
-        AGENT_AUTHOR,
-    )
-    made = made.model_copy(update={"trust": "disputed"})
-    body = {"memory": made.model_dump(mode="json"), "near": key, "similarity": 0.91}
-    place.memories.append([place.memories.draft("remember", made.id, body, AGENT_AUTHOR, salt)])
-    return made.id
+def near_tombstone(place: Place, model: Embedder) -> str:
+    """Something forgotten, and what an agent says that comes close to it in meaning."""
+    place.memories.tombstones.meaning = model
+    place.memories.forget([place.add(PLANT)], place.scope(), PERSON, "that must not be written down")
+    return noted(place, "The payroll export hint is the office plant's name, so look at the plant.")
 
 
 def entries(place: Place) -> list[tuple[str, str, dict[str, Any]]]:
@@ -95,8 +87,10 @@ def test_what_a_machine_says_against_a_trusted_memory_waits_withheld_and_names_i
     assert run(found(place, "staging port")) == [OLD]
 
 
-def test_what_comes_close_to_something_forgotten_waits_with_the_tombstone_named(place: Place) -> None:
-    memory = near_tombstone(place)
+def test_what_comes_close_to_something_forgotten_waits_with_the_tombstone_named(
+    place: Place, bundled: Embedder
+) -> None:
+    memory = near_tombstone(place, bundled)
     [item] = waiting(place)
     assert (item.kind, item.row["id"]) == ("near-tombstone", memory)
     tombstone = item.tombstone
@@ -120,9 +114,9 @@ def test_a_person_can_doubt_a_trusted_memory(place: Place) -> None:
     assert run(found(place, "staging port")) == [OLD]
 
 
-def test_conflicts_come_first_and_within_a_kind_the_oldest(place: Place) -> None:
+def test_conflicts_come_first_and_within_a_kind_the_oldest(place: Place, bundled: Embedder) -> None:
     first, second = noted(place, "The build needs Node 22."), noted(place, "The tests need Docker.")
-    near = near_tombstone(place)
+    near = near_tombstone(place, bundled)
     _, new = conflict(place)
     assert ids(waiting(place)) == [new, near, first, second]
 
@@ -403,9 +397,9 @@ def _trust(machine: Machine, memory: str, folder: Path) -> str:
 # -- where it shows ------------------------------------------------------------------------------------------------------
 
 
-def test_status_counts_what_waits_here(place: Place) -> None:
+def test_status_counts_what_waits_here(place: Place, bundled: Embedder) -> None:
     conflict(place)
-    near_tombstone(place)
+    near_tombstone(place, bundled)
     noted(place, "The build needs Node 22.")
     noted(place, "The other build needs Node 20.", folder=place.beta)
     assert run(place.call("status", {}))["review"] == 3
@@ -432,9 +426,9 @@ def test_the_first_start_of_a_day_tells_what_waits_and_a_resume_has_the_same_pro
     assert run(place.hook("SessionStart", session="s3", source="startup")) == first
 
 
-def test_the_queue_can_be_emptied(place: Place) -> None:
+def test_the_queue_can_be_emptied(place: Place, bundled: Embedder) -> None:
     conflict(place)
-    near_tombstone(place)
+    near_tombstone(place, bundled)
     noted(place, "The build needs Node 22.")
     verdicts = (review.approve, review.reject, review.approve)
     for item, verdict in zip(waiting(place), verdicts, strict=True):

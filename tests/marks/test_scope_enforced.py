@@ -67,6 +67,7 @@ READS: dict[str, Read] = {
     "search with closed ones": lambda machine, folder, _: json.dumps(
         machine.call("search", {"query": QUESTION, "include_closed": True, "limit": 500}, folder)
     ),
+    "audit": lambda machine, folder, _: json.dumps(machine.call("audit", {"limit": 500}, folder)),
     "list": lambda machine, folder, _: machine.cli("list", "--all", "--json", folder=folder).out,
     "why": lambda machine, folder, _: machine.cli("why", QUESTION, "--json", folder=folder).out,
     "/recall": lambda machine, folder, _: machine.prompt("/recall staging database", folder),
@@ -93,7 +94,16 @@ BY_ID: dict[str, dict[str, Any]] = {
     "pin": {"pinned": True},
     "share": {"to": "user"},
     "mark": {"useful": True},
+    "history": {},
+    "audit": {},
+    "retract": {},
+    "purge": {"ids": True},
 }
+
+
+def asked(operation: str, named: str) -> dict[str, Any]:
+    body = {"id": named, **BY_ID[operation]}
+    return body | {"ids": [named]} if "ids" in body else body
 
 
 @pytest.mark.parametrize("operation", BY_ID)
@@ -105,14 +115,25 @@ def test_another_projects_id_is_refused_and_its_memory_stays_as_it_was(
     named = two.in_alpha[:shorten]
     before = machine.call("show", {"id": two.in_alpha}, two.alpha)
     with pytest.raises(OperationError) as refused:
-        machine.call(operation, {"id": named, **BY_ID[operation]}, two.beta)
+        machine.call(operation, asked(operation, named), two.beta)
     assert (refused.value.code, refused.value.exit_code) == ("not_found", 3)
     assert "5433" not in str(refused.value)
     assert machine.call("show", {"id": two.in_alpha}, two.alpha) == before
     # The same call, from where the memory belongs.
-    machine.call(operation, {"id": named, **BY_ID[operation]}, two.alpha)
+    machine.call(operation, asked(operation, named), two.alpha)
     if operation == "share":
         machine.call("forget", {"id": two.in_alpha}, two.alpha)
+
+
+def test_what_waits_for_review_elsewhere_is_not_shown_here_and_not_decided_from_here(machine: Machine) -> None:
+    two = Two(machine)
+    note = machine.call("add", {"content": f"{two.a} Noted."}, two.alpha, CLAUDECODE="1")["id"]
+    for folder, seen in ((two.alpha, True), (two.beta, False)):
+        assert (note in json.dumps(machine.call("review", {"skipped": True}, folder))) == seen
+    with pytest.raises(OperationError, match="no memory"):
+        machine.call("decide", {"id": note, "verdict": "reject"}, two.beta)
+    assert machine.call("show", {"id": note}, two.alpha)["memory"]["trust"] == "candidate"
+    machine.call("decide", {"id": note, "verdict": "reject"}, two.alpha)
 
 
 def test_another_projects_text_cannot_be_forgotten_from_here(machine: Machine) -> None:

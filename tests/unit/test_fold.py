@@ -19,6 +19,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     "close": [{"by": "m_2"}, {"by": "m_3"}, {}],
     "reopen": [{}],
     "forget": [{"value_key": "k"}],
+    "unforget": [{}],
     "trust": [{"trust": each} for each in ("candidate", "trusted", "disputed", "rejected")],
     "pin": [{"pinned": True}, {"pinned": False}],
     "widen": [{"scope": "shared"}, {"scope": "user"}],
@@ -65,9 +66,16 @@ def test_receiving_an_operation_twice_changes_nothing(history: list[Operation]) 
 
 @given(histories())
 def test_what_was_forgotten_stays_hidden_whatever_else_happens(history: list[Operation]) -> None:
-    folded = fold([*history, operation("forget", 0)])
+    kept = [each for each in history if each.kind != "unforget" or each.actor != "person"]
+    folded = fold([*kept, operation("forget", 0)])
     assert folded is not None
     assert folded.state == "hidden"
+
+
+def test_a_person_takes_a_forgetting_back() -> None:
+    folded = fold([operation("remember", 0), operation("forget", 1), operation("unforget", 2)])
+    assert folded is not None
+    assert folded.state == "live"
 
 
 def test_without_its_content_there_is_no_memory() -> None:

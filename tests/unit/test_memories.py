@@ -49,6 +49,7 @@ def test_an_agents_statement_is_a_candidate_and_its_sureness_is_no_evidence(memo
     assert (kept["trust"], kept["confidence"]) == ("candidate", 0.7)
     assert kept["source"] | {"place": None} == {
         "actor": "agent", "agent": "claude-code", "session": "s1", "place": None, "quote": "", "derived_from": [],
+        "recipe": "",
     }  # fmt: skip
 
 

@@ -20,12 +20,13 @@ from cems.core.recall import lookup
 from cems.core.records import Records
 from cems.core.scope import USER
 from cems.core.tombstones import is_tombstoned
+from cems.core.undo import undo
 from cems.core.value import value_key
 
 TEXTS = ["use tabs", "Use TABS.", "deploy on Fridays", "数据库用三号端口", "the server is foo_bar"]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["remember", "correct", "forget", "forget_text", "lift", "pin", "widen"]),
+        st.sampled_from(["remember", "derive", "correct", "forget", "forget_text", "lift", "pin", "widen", "undo"]),
         st.sampled_from(TEXTS),
         st.integers(0, 5),
         st.sampled_from([PERSON, AGENT]),
@@ -43,6 +44,10 @@ def carry_out(memories: Memories, journal: Journal, steps: Any) -> None:
             match kind:
                 case "remember":
                     memories.remember(Statement(text), scope, author)
+                case "derive":
+                    memories.derive(Statement(f"{text}, of {number}"), [*ids[-2:], chosen], "summary", scope, author)
+                case "undo":
+                    undo(memories, chosen, scope, author)
                 case "correct":
                     memories.correct(chosen, {"content": text}, scope, author)
                 case "forget":

@@ -201,8 +201,9 @@ def test_undoing_a_lift_forgets_again_unless_it_was_used(memories: Memories) -> 
     memories.lift(TABS, SHOP, PERSON)
     lift = last(memories)
     taken_back(memories, lift)
+    undoing = last(memories)
     assert memories.remember(statement(TABS), SHOP, PERSON).status == "refused"
-    taken_back(memories, last(memories))
+    taken_back(memories, undoing)
     again = added(memories, TABS)
     with pytest.raises(Refused, match=f"{again[:10]} was remembered since it was lifted"):
         taken_back(memories, lift)
@@ -235,22 +236,8 @@ def test_a_memorys_id_stands_for_its_changes_from_the_last_to_the_first(memories
         found = row(memories, memory)
         states.append((found["state"], found["trust"], found["pinned"]))
     assert states == [("live", "candidate", True), ("live", "candidate", False), ("closed", "candidate", False)]
-    with pytest.raises(NothingMatched, match="every change of .* is undone"):
+    with pytest.raises(NothingMatched, match=r"every change of .* is undone"):
         taken_back(memories, memory)
-
-
-def test_a_correction_written_before_changes_had_groups_is_undone_whole(memories: Memories, journal: Journal) -> None:
-    one = added(memories, TABS)
-    new, salt = memories.compose(statement(SPACES), SHOP.default, PERSON)
-    body = {"memory": new.model_dump(mode="json"), "corrects": one}
-    journal.append(
-        [memories.draft("remember", new.id, body, PERSON, salt), memories.draft("close", one, {"by": new.id}, PERSON)]
-    )
-    for seq in (2, 3):
-        assert live(journal) == [SPACES]
-        taken_back(memories, seq)
-        assert live(journal) == [TABS]
-        taken_back(memories, last(memories))
 
 
 # -- it is an entry itself ---------------------------------------------------------------------------------------------
@@ -350,7 +337,7 @@ def test_what_was_forgotten_since_does_not_come_back_by_an_undo(memories: Memori
 def test_widening_is_not_undone_into_a_project_that_forgot_it(memories: Memories) -> None:
     other = added(memories, TABS)
     memories.widen(other, USER, SHOP, PERSON)
-    here = added(memories, TABS, scope="project")
+    here = str(memories.remember(statement(TABS), SHOP, PERSON).id)
     with pytest.raises(Refused, match=f"{here[:10]} says the same by now"):
         taken_back(memories, 2)
     memories.forget([here], SHOP, PERSON)
@@ -427,9 +414,12 @@ def test_undoing_everything_from_the_last_to_the_first_ends_where_it_began(steps
             if wrote_a_change(connection, at):
                 states.append((at + 1, before))
         for seq, before in reversed(states):
-            if undoable(connection, seq):
-                undo(memories, str(seq), SHOP, PERSON)
-            came_back(before, without_times(whole(memories), before))
+            undo(memories, str(seq), SHOP, PERSON)
+            after = whole(memories)
+            came_back(without_times(before), without_times(after))
+            assert {name: each for name, each in after.items() if each[4:5] == ("live",)} == {
+                name: each for name, each in before.items() if each[4:5] == ("live",)
+            }
     finally:
         connection.close()
 
@@ -443,9 +433,9 @@ def wrote_a_change(connection: sqlite3.Connection, after: int) -> bool:
     return bool(connection.execute(query, (after,)).fetchone()[0])
 
 
-def undoable(connection: sqlite3.Connection, seq: int) -> bool:
-    return True
-
-
-def without_times(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    return after
+def without_times(state: dict[str, Any]) -> dict[str, Any]:
+    """A change that was undone and made again was made at another time: when a closed memory was closed is left out."""
+    return {
+        name: each if name == "tombstones" else (json.loads(each[0]) | {"expired_at": None}, *each[1:])
+        for name, each in state.items()
+    }
