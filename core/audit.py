@@ -252,6 +252,7 @@ class HeadNote:
             descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY, PRIVATE_FILE)
             try:
                 os.write(descriptor, f"{text} {_checksum(text)}\n".ljust(_NOTE_BYTES).encode())
+                os.ftruncate(descriptor, _NOTE_BYTES)
             finally:
                 os.close(descriptor)
 

@@ -325,8 +325,9 @@ class Memories:
         for row in rows:
             same = self.known.rows(row["content"], row["scope"])
             hidden |= {each["id"]: each for each in (row, *same) if each["state"] != "hidden"}
-        following = lookup.rows_by_id(self.connection, descendants(self.connection, hidden)).values()
-        hidden |= {each["id"]: each for each in following if each["state"] != "hidden"}
+        following = descendants(self.connection, hidden)
+        found = lookup.rows_by_id(self.connection, following)
+        hidden |= {each: found[each] for each in following if found[each]["state"] != "hidden"}
         why = tidy_reason(reason)
         drafts, texts = [], {}
         for memory, row in hidden.items():

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cems.core.derivation import descendants
 from cems.core.journal import Draft, Journal
 from cems.core.memories import Author, Memories, NothingMatched
 from cems.core.needles import Needle, anywhere_in, cut_everywhere, needles_for, says_nothing, without
@@ -72,8 +73,8 @@ class Purge:
         """What erasing these memories comes to. Raises Refused, NothingMatched, AmbiguousId."""
         self._memories.demand_person(author, "purge", "erasing a memory")
         rows = [self._memories.find(prefix, scope) for prefix in prefixes]
-        texts = [text for row in rows for text in (row["content"], (row.get("source") or {}).get("quote", ""))]
-        return self._plan(needles_for(texts, whole_up_to=_INDISTINCT), rows)
+        rows += self._following(rows)
+        return self._plan(needles_for(_texts(rows), whole_up_to=_INDISTINCT), rows)
 
     def by_text(self, text: str, scope: SessionScope, author: Author) -> Plan:
         """What erasing a text everywhere comes to; empty where no entry holds it. Raises Refused, Unusable."""
@@ -81,7 +82,9 @@ class Purge:
         needles = needles_for([text])
         if not needles:
             raise Unusable("there is no text to erase")
-        return self._plan(needles, self._memories.known.rows_in(text, scope))
+        rows = self._memories.known.rows_in(text, scope)
+        following = self._following(rows)
+        return self._plan((*needles, *needles_for(_texts(following), whole_up_to=_INDISTINCT)), [*rows, *following])
 
     def carry_out(self, plan: Plan, author: Author, reason: str = "") -> Plan:
         """Forget, then erase: durable on return. Returns what was done, with what followed from forgetting."""
@@ -97,10 +100,16 @@ class Purge:
 
     # -- inside
 
+    def _following(self, rows: Sequence[Row]) -> list[Row]:
+        """What was derived from these, and from that in turn."""
+        connection = self._journal.connection
+        found = lookup.rows_by_id(connection, descendants(connection, [row["id"] for row in rows]))
+        return list(found.values())
+
     def _plan(self, needles: tuple[Needle, ...], rows: Sequence[Row]) -> Plan:
         entries = list(_entries(self._journal.connection))
         whole = {row["id"] for row in rows} | {each.entity for each in entries if _says_only(each, needles)}
-        whole |= self._derived(whole)
+        whole |= set(descendants(self._journal.connection, sorted(whole)))
         erased = tuple(
             each
             for each in entries
@@ -118,22 +127,6 @@ class Purge:
             tuple(found[each] for each in sorted(touched) if each in found),
             erased,
         )
-
-    def _derived(self, memories: set[str]) -> set[str]:
-        """Everything that was derived from these memories, and from that in turn."""
-        sources: dict[str, set[str]] = defaultdict(set)
-        for memory, found in self._journal.connection.execute(
-            "SELECT id, json_extract(body, '$.source.derived_from') FROM records "
-            "WHERE json_extract(body, '$.source.derived_from') IS NOT NULL"
-        ):
-            for source in json.loads(found):
-                sources[str(source)].add(memory)
-        derived: set[str] = set()
-        wanted = set(memories)
-        while wanted:
-            wanted = {each for source in wanted for each in sources[source]} - derived - memories
-            derived |= wanted
-        return derived
 
     def _forget(self, rows: Sequence[Row], author: Author, reason: str) -> None:
         by_scope: dict[str, list[str]] = defaultdict(list)
@@ -162,6 +155,10 @@ class Purge:
             if entity and entity not in plan.whole_ids:
                 body["instead"] = _instead(entries, plan.needles)
             yield self._memories.draft("purge", entity, body, author)
+
+
+def _texts(rows: Sequence[Row]) -> list[str]:
+    return [text for row in rows for text in (row["content"], (row.get("source") or {}).get("quote", ""))]
 
 
 def _says_only(entry: Entry, needles: tuple[Needle, ...]) -> bool:

@@ -262,6 +262,14 @@ class Store:
             self.unoptimized, self._unpruned_since = 0, None
         await self.ensure_indexes()
 
+    async def as_on_disk(self) -> Store:
+        """The same table through a connection of its own, which has nothing of the files in memory. Raises StoreDamaged."""
+        import lancedb
+
+        async with _reading():
+            connection = await lancedb.connect_async(self._connection.uri)
+            return Store(connection, await connection.open_table(self._table.name), self.model, self.dimension)
+
     async def probe(self, row: Mapping[str, Any]) -> bool:
         """Whether a live row is found through the indexes of words, id, scope and state. Raises StoreDamaged."""
         where = f"id = {_literal(row['id'])} AND scope = {_literal(row['scope'])} AND state = 'live'"

@@ -37,7 +37,8 @@ NEAR = 0.86
 happen on Fridays", "we deploy on Fridays") 14 lie over it, the median at 0.92, the two others at 0.78; of 18 other facts
 about the same subject none does, the nearest at 0.67. The room below is for texts that differ in a number or a name.
 """
-_FILLED_AT_ONCE = 64
+_FILLED_AT_ONCE = 16
+"""Texts embedded in one turn of the writer's thread: changes wait meanwhile."""
 
 
 class Meaning(Protocol):

@@ -246,7 +246,8 @@ def _clash(memories: Memories, journal: _Journal, change: Sequence[Entry]) -> st
         content, scope = folded.memory.content, folded.memory.scope
         if kind != "forget" and (by := _forgotten_by(memories, journal, memory, scope, content)):
             return f"{memory[:_SHORT]} was forgotten since, by entry {by}; undo that first"
-        rows = [] if kind in ("trust", "pin") else memories.known.rows(content, scope, without=touched)
+        over = (format_time(folded.memory.valid_to) or "~") <= lookup.now_text()
+        rows = [] if over or kind in ("trust", "pin") else memories.known.rows(content, scope, without=touched)
         if same := next((row for row in rows if row["state"] == "live" and not is_over(row)), None):
             return f"{same['id'][:_SHORT]} says the same by now; forget or retract it first"
     for entry in change:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 PEER = "peer"
@@ -102,7 +103,7 @@ def agent_of(program: str, path: str = "", command: tuple[str, ...] = ()) -> str
 
 def _script(command: tuple[str, ...]) -> str:
     """What an interpreter was told to run: its first argument that is no option and no option's value."""
-    for before, word in zip(command, command[1:], strict=False):
+    for before, word in pairwise(command):
         if not word.startswith("-") and before not in _BEFORE_A_VALUE and word not in ("run", "x"):
             return word
     return ""

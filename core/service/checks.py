@@ -12,10 +12,9 @@ from cems.core.backups import is_missing, restore_advice
 from cems.core.embedding import NO_MODEL
 from cems.core.purge import unfinished
 from cems.core.recall import lookup
-from cems.core.store import StoreDamaged
+from cems.core.store import Store, StoreDamaged
 
 if TYPE_CHECKING:
-    from cems.core.indexer import Indexer
     from cems.core.service.operations import Operations
 
 Check = dict[str, Any]
@@ -96,7 +95,13 @@ async def _store(operations: Operations) -> Check:
         return _check("store", False, operations.without or "the store is not open", "run `cems daemon restart`")
     busy = indexer.busy
     try:
-        sound, bad = await indexer.store.faults()
+        # What the daemon has in memory would hide what happened to the files.
+        store = await indexer.store.as_on_disk()
+        try:
+            sound, bad = await store.faults()
+            indexed = await _indexes_work(operations, store)
+        finally:
+            store.close()
     except Exception as error:  # noqa: BLE001 - LanceDB raises many kinds for damaged files
         return _check("store", False, f"the store cannot be read ({type(error).__name__})", "run `cems rebuild`")
     wanted = dict(operations.reader.execute("SELECT id, seq FROM records WHERE state != 'hidden'").fetchall())
@@ -112,19 +117,18 @@ async def _store(operations: Operations) -> Check:
     if not busy and (missing or surplus):
         detail = f"{missing} missing or outdated, {surplus} surplus of {len(wanted)} memories"
         return _check("store", False, detail, "run `cems rebuild`")
-    if not await _indexes_work(operations, indexer, tolerant=busy):
+    if indexed is None or not (indexed or busy):
         return _check("store", False, "an index of the store cannot be used", "run `cems rebuild`")
     if busy:
         return _check("store", True, f"{len(sound)} of {len(wanted)} memories; it is being filled")
     return _check("store", True, f"{len(sound)} memories, each as the journal has it")
 
 
-async def _indexes_work(operations: Operations, indexer: Indexer, *, tolerant: bool) -> bool:
-    """Whether memories are found through the indexes; `tolerant` of those that the store has not seen yet."""
+async def _indexes_work(operations: Operations, store: Store) -> bool | None:
+    """Whether the newest memories are found through the indexes; None where these cannot be read."""
     scopes = [row[0] for row in operations.reader.execute("SELECT scope FROM scope_sizes ORDER BY live DESC LIMIT 1")]
     rows = lookup.listed_rows(operations.reader, scopes, limit=5) if scopes else []
     try:
-        found = [await indexer.store.probe(row) for row in rows]
+        return all([await store.probe(row) for row in rows])
     except StoreDamaged:
-        return False
-    return tolerant or all(found)
+        return None

@@ -143,8 +143,11 @@ class Runtime:
 
     async def _learn_forgotten(self) -> None:
         """Make what the tombstones' other words are compared with, where a model was missing or another one was used."""
-        while await self.operations.on_writer(self.operations.memories.tombstones.fill_in):
-            await asyncio.sleep(0)
+        try:
+            while await self.operations.on_writer(self.operations.memories.tombstones.fill_in):
+                await asyncio.sleep(0)
+        except sqlite3.Error as error:
+            logger.warning("other words for what was forgotten are not known yet (%s)", type(error).__name__)
 
     async def _keep_sessions(self, sessions: Sessions) -> None:
         """Write the session table once a second. A disk that is full now may not be later: it is tried again."""

@@ -6,10 +6,11 @@ import asyncio
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from tests.acceptance.ways import HOST, KEPT, NEEDLE, PORT, QUESTION, forgotten, only
-from tests.fakes.machine import IN_CLAUDE, Machine, running
+from tests.fakes.machine import Machine, running
 from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, Place, run
 
 from cems.core.embedding import Embedder
@@ -24,7 +25,7 @@ def test_evidence_claim_resolves_to_source(machine: Machine) -> None:
     session = machine.session()
     machine.prompt(f"/remember {HOST}", folder, session=session)
     quoted = {"content": PORT, "quote": "we moved it to 5433 last week"}
-    by_agent = machine.call("add", quoted, folder, **IN_CLAUDE)["id"]
+    by_agent = machine.call("add", quoted, folder, CLAUDECODE="1", CLAUDE_CODE_SESSION_ID="s-claude")["id"]
     block = machine.prompt(QUESTION, folder)
     lines = re.findall(r"^- \[(m_[0-9a-f]+) [^\]]*?, (person|claude-code)[^\]]*\] (.*)$", block, re.MULTILINE)
     assert {line[2]: line[1] for line in lines} == {HOST: "person", PORT: "claude-code"}
@@ -70,9 +71,9 @@ def test_evidence_source_delete_reaches_derived(place: Place) -> None:
     assert again.status == "refused"
 
 
-def test_evidence_rebuild_from_retained(session_root: object) -> None:
+def test_evidence_rebuild_from_retained(session_root: Path) -> None:
     """Without its store, and without its records, a home comes back from the journal as it was."""
-    with running(session_root) as machine:  # type: ignore[arg-type]
+    with running(session_root) as machine:
         folder = machine.project()
         forgotten(machine, folder)
         old = machine.add("We deploy on Fridays.", folder, category="decisions", tags=["deploy"])
@@ -111,10 +112,10 @@ def test_evidence_rebuild_from_retained_records(place: Place, bundled: Embedder,
     async def found() -> object:
         return (await place.call("search", {"query": QUESTION}))["memories"]
 
-    before = asyncio.run(found())  # type: ignore[arg-type]
+    before = asyncio.run(found())
     connection = place.journal.connection
     connection.execute(f"DROP TABLE {lost}")
     Records(b"k" * 32).rebuild(connection)
-    assert asyncio.run(found()) == before  # type: ignore[arg-type]
+    assert asyncio.run(found()) == before
     assert HOST in json.dumps(before)
     assert place.memories.remember(Statement(PORT), place.scope(), AGENT_AUTHOR).status == "refused"

@@ -68,7 +68,9 @@ def read_everywhere(machine: Machine, folder: Path, question: str = QUESTION) ->
     client = machine.mcp(folder)
     try:
         return {
-            "operation": json.dumps(machine.call("search", {"query": question, "limit": 50}, folder), ensure_ascii=False),
+            "operation": json.dumps(
+                machine.call("search", {"query": question, "limit": 50}, folder), ensure_ascii=False
+            ),
             "command line": machine.cli("search", question, "--json", "--limit", "50", folder=folder).out,
             "tool": client.call("memory_search", query=question, limit=50).out,
             "hook": machine.prompt(question, folder),

@@ -81,7 +81,9 @@ class Machine(DaemonHome):
 
     # -- in and out ----------------------------------------------------------------------------------------------
 
-    def call(self, op: str, body: Mapping[str, Any], folder: Path, *, tty: bool = True, **context: str) -> dict[str, Any]:
+    def call(
+        self, op: str, body: Mapping[str, Any], folder: Path, *, tty: bool = True, **context: str
+    ) -> dict[str, Any]:
         """One operation, as the person's command line in that folder asks for it. Raises OperationError."""
         said = {"client": "cli", "cwd": str(folder), "tty": "1" if tty else "0", **context}
         return Client(self.home, said).call(op, body, start=False, timeout=_SECONDS)
@@ -165,7 +167,12 @@ class Proxy:
 
     def __init__(self, launcher: Path, cwd: Path, environment: Mapping[str, str], roots: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            [launcher], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=cwd, env=environment
+            [launcher],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=environment,
         )
         self._watchdog = threading.Timer(_SECONDS, self._process.kill)
         self._watchdog.start()

@@ -56,7 +56,9 @@ def test_the_committed_cases_cover_content_and_boundary_on_every_surface() -> No
 # -- the runner fails where it must ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("surface", ["search", "injection", "mcp", "profile", "list", "get", "why", "recall", "context"])
+@pytest.mark.parametrize(
+    "surface", ["search", "injection", "mcp", "profile", "list", "get", "why", "recall", "context"]
+)
 def test_a_leak_fails(tmp_path: Path, surface: str) -> None:
     category = {"category": "preferences"} if surface == "profile" else {}
     remember = {name: memory.model_copy(update=category) for name, memory in (("old", OLD), ("kept", KEPT))}

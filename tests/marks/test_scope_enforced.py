@@ -78,9 +78,7 @@ READS: dict[str, Read] = {
 
 
 @pytest.mark.parametrize("path", READS)
-def test_a_read_finds_its_own_projects_memory_and_not_the_other_projects(
-    machine: Machine, two: Two, path: str
-) -> None:
+def test_a_read_finds_its_own_projects_memory_and_not_the_other_projects(machine: Machine, two: Two, path: str) -> None:
     for folder, own, other in ((two.alpha, two.a, two.b), (two.beta, two.b, two.a)):
         result = READS[path](machine, folder, "")
         assert own in result
@@ -132,8 +130,9 @@ def test_what_waits_for_review_elsewhere_is_not_shown_here_and_not_decided_from_
         assert (note in json.dumps(machine.call("review", {"skipped": True}, folder))) == seen
     with pytest.raises(OperationError, match="no memory"):
         machine.call("decide", {"id": note, "verdict": "reject"}, two.beta)
-    assert machine.call("show", {"id": note}, two.alpha)["memory"]["trust"] == "candidate"
+    assert machine.call("show", {"id": note}, two.alpha)["memory"]["trust"] != "rejected"
     machine.call("decide", {"id": note, "verdict": "reject"}, two.alpha)
+    assert machine.call("show", {"id": note}, two.alpha)["memory"]["trust"] == "rejected"
 
 
 def test_another_projects_text_cannot_be_forgotten_from_here(machine: Machine) -> None:
@@ -227,8 +226,8 @@ def test_the_roots_that_a_client_declares_are_the_sessions_where_its_folder_is_n
 
 def test_widening_is_a_persons_act(machine: Machine) -> None:
     two = Two(machine)
-    for how in ({"folder": two.alpha, "env": IN_CLAUDE, "terminal": True}, {"folder": two.alpha}):
-        refused = machine.cli("share", two.in_alpha, **how)  # type: ignore[arg-type]
+    for env, terminal in ((IN_CLAUDE, True), ({}, False)):
+        refused = machine.cli("share", two.in_alpha, folder=two.alpha, env=env, terminal=terminal)
         assert refused.exit == 4
         assert "person's act" in refused.err
     assert two.a not in machine.prompt(QUESTION, two.beta)

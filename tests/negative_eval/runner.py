@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from tests.negative_eval.case import Case, Kind, Surface, load_cases
 from tests.negative_eval.surfaces import WITHOUT_INDEX, YESTERDAY, Home, Place, open_home

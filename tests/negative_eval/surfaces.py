@@ -72,7 +72,7 @@ class Place:
         if body.get("at") == YESTERDAY:
             body = body | {"at": (datetime.now(UTC) - timedelta(days=1)).isoformat()}
         parts = self.home.parts
-        asking = {"client": "mcp", "agent": "claude-code", "tty": False} if agent else {}
+        asking: dict[str, Any] = {"client": "mcp", "agent": "claude-code", "tty": False} if agent else {}
         return await parts.call(operation, body, parts.caller(self.folder, **asking))
 
     async def remember(self, memory: Stored) -> str:
@@ -102,7 +102,7 @@ class Place:
                 return json.dumps(await self.call("list", {"limit": _MOST}), ensure_ascii=False)
             case "why":
                 answer = await self.call("why", {"prompt": query})
-                return json.dumps(answer["candidates"], ensure_ascii=False) + answer["block"]
+                return json.dumps(answer["candidates"], ensure_ascii=False) + str(answer["block"])
             case "get":
                 return "\n".join([await self._shown(each) for each in ids])
             case "audit":

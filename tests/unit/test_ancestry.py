@@ -185,7 +185,7 @@ def test_no_agent_is_above_the_tests_whoever_runs_them(above: Ancestors) -> None
     environment.pop("CEMS_TEST_ROOT", None)
     environment.pop("PYTEST_XDIST_WORKER", None)
     this = f"{__file__}::{test_no_agent_is_above_the_tests_whoever_runs_them.__name__}"
-    pytest_itself = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", REPOSITORY, this]
+    pytest_itself = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(REPOSITORY), this]
     command = above.command("claude", run=pytest_itself)
     done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.returncode == 7, done.stdout + done.stderr

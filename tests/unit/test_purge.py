@@ -237,16 +237,33 @@ def test_a_short_memory_is_not_cut_out_of_others(place: Place) -> None:
     assert place.row(longer)["content"] == "Use uv and ruff for everything."
 
 
-def test_what_follows_from_a_purged_memory_goes_with_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_derived_from_a_purged_memory_goes_with_it(place: Place) -> None:
+    scope = place.scope()
     first = place.add(f"{SECRET} is it")
-    second, third = place.add("It has a dash in it."), place.add("Dashes are in it, they say.")
+    second = place.memories.derive(Statement("It has a dash in the middle."), [first], "summary", scope, PERSON).id
+    assert second
+    third = place.memories.derive(Statement("Dashes are in it, they say."), [second], "summary", scope, PERSON).id
     stranger = place.add("Nothing to do with that.")
-    monkeypatch.setattr(Purge, "_derived", lambda self, found: {second, third} if first in found else set())
+    plan = run(place.call("purge_plan", {"ids": [first]}))
+    assert {each["id"] for each in plan["purged"]} == {first, second, third}
     done = run(purge(place, ids=[first]))
     assert {each["id"] for each in done["purged"]} == {first, second, third}
-    assert places(place, "It has a dash in it") == set()
+    assert set(done["texts"]) >= {"It has a dash in the middle.", "Dashes are in it, they say."}
+    for text in (f"{SECRET} is it", "It has a dash in the middle", "Dashes are in it, they say"):
+        assert places(place, text) == set()
+        assert run(place.call("add", {"content": text}))["status"] == "refused"
     assert place.row(stranger)["state"] == "live"
-    assert len(tombstone(place)) == 3
+
+
+def test_vectors_of_what_was_forgotten_go_and_others_stay(place: Place) -> None:
+    place.memories.tombstones.meaning = small_embedder()
+    gone, stays = place.add(f"{SECRET} is it"), place.add("The shed is blue.")
+    place.memories.forget([stays], place.scope(), PERSON)
+    run(purge(place, ids=[gone]))
+    connection = place.journal.connection
+    assert connection.execute("SELECT COUNT(*) FROM tombstones").fetchone() == (2,)
+    key = connection.execute("SELECT value_key FROM records WHERE id = ?", (stays,)).fetchone()
+    assert connection.execute("SELECT value_key FROM tombstone_vectors").fetchall() == [key]
 
 
 def test_a_second_purge_of_what_the_first_left_over(place: Place) -> None:
