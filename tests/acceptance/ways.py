@@ -19,9 +19,9 @@ Write = Callable[[Machine, Path, str], str]
 """Writes a text; gives what became of it: a status, or `refused` for an error."""
 
 
-def _by_operation(machine: Machine, folder: Path, text: str, **context: str) -> str:
+def _by_operation(machine: Machine, folder: Path, text: str) -> str:
     try:
-        return str(machine.call("add", {"content": text}, folder, **context)["status"])
+        return str(machine.call("add", {"content": text}, folder, CLAUDECODE="1")["status"])
     except OperationError as error:
         return error.code
 
@@ -54,7 +54,7 @@ def _by_command_line(machine: Machine, folder: Path, text: str) -> str:
 
 
 MACHINES: dict[str, Write] = {
-    "an operation": lambda machine, folder, text: _by_operation(machine, folder, text, CLAUDECODE="1"),
+    "an operation": _by_operation,
     "many at once": _by_many,
     "a tool": _by_tool,
     "a correction": _by_correcting,

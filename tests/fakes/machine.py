@@ -57,9 +57,9 @@ class Machine(DaemonHome):
         self.mcp_launcher.write_bytes(launcher_source(Path(sys.executable), SOURCE, self.home.root, "mcp"))
         self.mcp_launcher.chmod(0o700)
 
-    def start(self, **env: str) -> int:
+    def start(self) -> int:
         """Start a daemon and wait until it has its store; returns its pid."""
-        pid = self.daemon(**env).pid
+        pid = self.daemon().pid
         self.settle()
         return pid
 
@@ -99,11 +99,11 @@ class Machine(DaemonHome):
     ) -> Said:
         """`cems WORDS`, its standard input a terminal or a pipe; `under` is a command line to run it with."""
         master, slave = os.openpty() if terminal else (-1, -1)
+        stdin: dict[str, Any] = {"stdin": slave} if terminal else {"input": given.encode()}
         try:
-            done = subprocess.run(
-                [*under, sys.executable, "-I", "-c", _CLI, str(SOURCE), *words],
-                **({"stdin": slave} if terminal else {"input": given.encode()}),
-                capture_output=True, cwd=folder, env={**self.environment, **(env or {})}, timeout=_SECONDS, check=False,
+            done: subprocess.CompletedProcess[bytes] = subprocess.run(
+                [*under, sys.executable, "-I", "-c", _CLI, str(SOURCE), *words], **stdin, capture_output=True,
+                cwd=folder, env={**self.environment, **(env or {})}, timeout=_SECONDS, check=False,
             )  # fmt: skip
         finally:
             for end in {master, slave} - {-1}:
@@ -177,7 +177,7 @@ class Proxy:
         self._watchdog = threading.Timer(_SECONDS, self._process.kill)
         self._watchdog.start()
         self._last = 0
-        capabilities = {"roots": {}} if roots else {}
+        capabilities: dict[str, Any] = {"roots": {}} if roots else {}
         self.ask("initialize", **{**_INITIALIZE, "capabilities": capabilities})
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         if roots:
@@ -217,11 +217,11 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def running(session_root: Path, **env: str) -> Iterator[Machine]:
+def running(session_root: Path) -> Iterator[Machine]:
     """A machine with its daemon up, ended with the block."""
     made = Machine(Path(tempfile.mkdtemp(prefix="d", dir=session_root)).resolve())
     try:
-        made.start(**env)
+        made.start()
         yield made
     finally:
         made.end()

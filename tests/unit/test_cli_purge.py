@@ -35,9 +35,7 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]
 
 
 def cems(*words: str) -> int:
-    with pytest.raises(SystemExit) as left:
-        run(list(words))
-    return int(left.value.code or 0)
+    return main(list(words))
 
 
 def asked(daemon: StandIn) -> list[str]:
