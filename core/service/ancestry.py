@@ -84,10 +84,7 @@ def with_agents(context: Mapping[str, str]) -> dict[str, str]:
 def agent_of(program: str, path: str = "", command: tuple[str, ...] = ()) -> str:
     """The agent that a process is, by its program's name, the path of its file, and its command line; empty for none."""
     names = [_name(each) for each in (program, path, *command[:1])]
-    if any(name.startswith(_INTERPRETERS) for name in names):
-        scripts = [_script(command)]
-    else:
-        scripts = []
+    scripts = [_script(command)] if any(name.startswith(_INTERPRETERS) for name in names) else []
     names += [_name(script).partition(".")[0] for script in scripts]
     for name in names:
         if name in _PROGRAMS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.fakes.machine import IN_CLAUDE, Machine
 
@@ -19,7 +20,7 @@ Write = Callable[[Machine, Path, str], str]
 """Writes a text; gives what became of it: a status, or `refused` for an error."""
 
 
-def _by_operation(machine: Machine, folder: Path, text: str, **context: str) -> str:
+def _by_operation(machine: Machine, folder: Path, text: str, **context: Any) -> str:
     try:
         return str(machine.call("add", {"content": text}, folder, **context)["status"])
     except OperationError as error:

@@ -59,7 +59,7 @@ class Machine(DaemonHome):
 
     def start(self, **env: str) -> int:
         """Start a daemon and wait until it has its store; returns its pid."""
-        pid = self.daemon(**env).pid
+        pid = self.daemon(package=None, **env).pid
         self.settle()
         return pid
 
@@ -177,7 +177,7 @@ class Proxy:
         self._watchdog = threading.Timer(_SECONDS, self._process.kill)
         self._watchdog.start()
         self._last = 0
-        capabilities = {"roots": {}} if roots else {}
+        capabilities: dict[str, dict[str, str]] = {"roots": {}} if roots else {}
         self.ask("initialize", **{**_INITIALIZE, "capabilities": capabilities})
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         if roots:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from tests.unit.test_cli_stand_in import MEMORY, StandIn, on_a_terminal, standing_in
 
-from cems.core.cli.main import main
-
 SECRET = "the gate code is 0815 and a half"
 GONE = MEMORY | {"content": SECRET}
 CUT = MEMORY | {"id": "m_ffffffff0000000000000000", "content": "before [purged] after"}
