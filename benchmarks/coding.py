@@ -84,7 +84,9 @@ async def _run(memories: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[
         return result
 
 
-async def _measure(searcher: Searcher, prompts: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, Any]:
+async def _measure(
+    searcher: Searcher, prompts: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     gains: list[float] = []
     seconds: list[float] = []

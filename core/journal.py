@@ -55,9 +55,7 @@ class Projection(Protocol):
 class Witness(Protocol):
     """Keeps the last entry's place and digest apart from the journal. Never raises: the entries are written."""
 
-    def committed(
-        self, connection: sqlite3.Connection, before: tuple[int, bytes], head: tuple[int, bytes]
-    ) -> None: ...
+    def committed(self, connection: sqlite3.Connection, before: tuple[int, bytes], head: tuple[int, bytes]) -> None: ...
 
 
 class JournalDamaged(Exception):

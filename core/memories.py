@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from cems.core.composition import compose
 from cems.core.derivation import comes_from_a_tool, descendants, unfit
@@ -19,7 +19,7 @@ from cems.core.doubt import Doubt, doubt, kept
 from cems.core.fold import Operation
 from cems.core.journal import Draft, Journal, operations_on
 from cems.core.known_values import KnownValues
-from cems.core.memory import Memory, MemoryId, format_time, parse_time
+from cems.core.memory import Actor, Memory, MemoryId, format_time, parse_time
 from cems.core.recall import lookup
 from cems.core.scope import SHARED, USER, Scope, SessionScope
 from cems.core.statement import Author, NotKept, Outcome, Statement, Unusable, tidy_reason, tidy_statement
@@ -140,10 +140,9 @@ class Memories:
         }  # fmt: skip
         given: dict[str, Any] = {name: tuple(value) if name == "tags" else value for name, value in changes.items()}
         given = {name: value for name, value in given.items() if value is not None}
+        content = str(given.get("content", old["content"]))
         ends = _end_of(old, given.get("valid_from"))
-        if ends and self.known.key_of(target, given.get("content", old["content"])) == self.known.key_of(
-            target, old["content"]
-        ):
+        if ends and self.known.key_of(target, content) == self.known.key_of(target, old["content"]):
             ends = ""
         statement = Statement(**(fields | ({"valid_to": None} if ends else {}) | given))
         try:
@@ -329,7 +328,8 @@ class Memories:
         found = lookup.rows_by_id(self.connection, following)
         hidden |= {each: found[each] for each in following if found[each]["state"] != "hidden"}
         why = tidy_reason(reason)
-        drafts, texts = [], {}
+        drafts: list[Draft] = []
+        texts: dict[str, str] = {}
         for memory, row in hidden.items():
             key = self.known.key_of(row["scope"], row["content"])
             texts[key] = row["content"]
@@ -368,7 +368,7 @@ class Memories:
         """
         for draft in drafts:
             if draft.kind in _PERSONS_ONLY and draft.actor != "person":
-                author = Author(draft.actor, draft.agent, draft.session)
+                author = Author(cast(Actor, draft.actor), draft.agent, draft.session)
                 self.demand_person(
                     author, draft.kind, f"an entry of the kind {draft.kind}", draft.body.get("scope", "")
                 )

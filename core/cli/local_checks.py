@@ -14,8 +14,8 @@ from typing import Any
 
 from cems.core.cli import asking
 from cems.core.cli.failures import UNREACHABLE, CommandError
-from cems.core.service.hook_failures import hook_failures
 from cems.core.paths import Home
+from cems.core.service.hook_failures import hook_failures
 
 Document = dict[str, Any]
 

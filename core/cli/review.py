@@ -360,6 +360,9 @@ def _key(prompt: str) -> str:
     try:
         tty.setcbreak(terminal, termios.TCSAFLUSH)
         typed = os.read(terminal, 16).decode("utf-8", "replace")
+    except KeyboardInterrupt:
+        console.say()
+        raise
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
     key = "" if not typed else _ESCAPE if typed.startswith(_ESCAPE) else typed[0].lower()

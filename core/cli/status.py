@@ -8,8 +8,8 @@ import typer
 
 from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, UNREACHABLE, CommandError
-from cems.core.service.hook_failures import hook_failures
 from cems.core.paths import Home
+from cems.core.service.hook_failures import hook_failures
 
 Document = dict[str, Any]
 

@@ -297,6 +297,7 @@ class Operations:
         began = time.monotonic()
         if self.indexer is None:
             raise OperationFailed("no_store", f"there is no store to rebuild: {self.without}", 1)
+        await self.on_writer(self.journal.refold)
         count = await self.indexer.rebuild()
         return {"memories": count, "seconds": round(time.monotonic() - began, 2)}
 

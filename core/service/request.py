@@ -122,7 +122,9 @@ class Request:
             raise Unusable("an item must be an object")
         if item.get("content") is None:
             raise Unusable("content is missing")
-        given = {name: _text(name, item[name]) for name in _STATEMENT_TEXTS if item.get(name) is not None}
+        given: dict[str, Any] = {
+            name: _text(name, item[name]) for name in _STATEMENT_TEXTS if item.get(name) is not None
+        }
         if not self.caller.person:
             # What a model says of when it learned something is no evidence.
             given.pop("recorded_at", None)

@@ -18,9 +18,9 @@ from tests.fakes.machine import Machine
 from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, TOOL, Place, run
 from tests.unit.conftest import SHOP, records_of
 
-from cems.core import journal as journal_module
 from cems.core.embedding import Embedder
 from cems.core.journal import Journal
+from cems.core.journal_schema import migrate
 from cems.core.memories import Author, Memories, NothingMatched, Refused, Statement, Unusable
 from cems.core.recall import lookup
 from cems.core.records import Records
@@ -57,7 +57,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(journal_module.time, "time", made.time)
+    monkeypatch.setattr(time, "time", made.time)
     return made
 
 
@@ -71,6 +71,10 @@ def found(place: Place, query: str = QUESTION, **times: str) -> list[str]:
 
 def listed(place: Place, **times: str) -> list[str]:
     return sorted(each["content"] for each in call(place, "list", times)["memories"])
+
+
+def _dated(since: str) -> dict[str, Any]:
+    return {"valid_from": since} if since else {}
 
 
 def corrected(place: Place, memory: str, text: str, author: Author = PERSON, **changes: str) -> str:
@@ -333,8 +337,8 @@ STEPS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 5), st.integers(0, 
 def test_any_past_is_told_as_it_was_when_it_was_the_present(steps: list[tuple[int, int, int]]) -> None:
     """After any changes, what was believed at each moment between is what the records said at that moment, without what
     is hidden by now."""
-    clock, real = Clock(), journal_module.time.time
-    journal_module.time.time = clock.time  # type: ignore[assignment]
+    clock, monkey = Clock(), pytest.MonkeyPatch()
+    monkey.setattr(time, "time", clock.time)
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         journal = in_memory(connection)
@@ -350,13 +354,13 @@ def test_any_past_is_told_as_it_was_when_it_was_the_present(steps: list[tuple[in
             assert told == {memory: each for memory, each in state.items() if memory not in hidden}
     finally:
         connection.close()
-        journal_module.time.time = real
+        monkey.undo()
 
 
 def in_memory(connection: sqlite3.Connection) -> Journal:
     """A journal that no disk slows down."""
     journal = Journal.__new__(Journal)
-    journal_module.migrate(connection)
+    migrate(connection)
     journal._connection, journal._projection, journal._witness, journal._asked_now = connection, Records(KEY), None, ""
     journal.device = "d"
     journal._projection.prepare(connection)
@@ -461,7 +465,7 @@ def test_correcting_only_the_dates_leaves_no_trace_of_the_wrong_ones_in_the_worl
 @pytest.mark.parametrize("author", [AGENT_AUTHOR, TOOL, Author("derived")], ids=lambda author: author.actor)
 def test_a_superseded_value_repeated_ten_times_stays_superseded(place: Place, since: str, author: Author) -> None:
     old = place.add(ANN, valid_from="2026-01-01T00:00:00Z")
-    corrected(place, old, BOB, **({"valid_from": since} if since else {}))
+    corrected(place, old, BOB, **_dated(since))
     for _ in range(10):
         outcome = place.memories.remember(Statement(ANN), place.scope(), author)
         assert outcome.status == "refused"
@@ -473,7 +477,7 @@ def test_a_superseded_value_repeated_ten_times_stays_superseded(place: Place, si
 @pytest.mark.parametrize("since", ["", "2026-05-01T00:00:00Z"])
 def test_a_person_restating_the_old_value_wins_and_a_machine_does_not(place: Place, since: str) -> None:
     """A → B → A."""
-    dated = {"valid_from": since} if since else {}
+    dated = _dated(since)
     first = place.add(ANN, valid_from="2026-01-01T00:00:00Z")
     second = corrected(place, first, BOB, **dated)
     assert place.memories.remember(Statement(ANN), place.scope(), AGENT_AUTHOR).status == "refused"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from cems.core.embedding import Embedder
 from cems.core.memories import Author, NothingMatched, Refused, Statement, Unusable
 from cems.core.recall import lookup
 from cems.core.review import Item
-from cems.core.service.caller import Caller
 from cems.core.service.operations import OperationFailed
 from cems.core.undo import undo
 
@@ -315,14 +315,14 @@ def test_only_a_person_who_is_there_decides_and_each_attempt_is_journaled(place:
     old, new = conflict(place)
     other = place.add("Run make lint before a commit.")
     scope = place.scope()
-    attempts = (
+    attempts: tuple[Callable[[], object], ...] = (
         lambda: review.approve(place.memories, new, scope, author),
         lambda: review.reject(place.memories, new, scope, author),
         lambda: review.edit(place.memories, new, "Staging listens on port 1.", scope, author),
         lambda: review.merge(place.memories, new, other, scope, author),
         lambda: review.dispute(place.memories, old, scope, author),
         lambda: review.skippable(place.memories, new, scope, author),
-    )
+    ]
     before = len(entries(place))
     for attempt in attempts:
         with pytest.raises(Refused, match="person"):
@@ -350,7 +350,8 @@ def test_only_a_person_who_is_there_decides_and_each_attempt_is_journaled(place:
 )
 def test_no_other_caller_of_the_operation_decides(place: Place, caller: dict[str, Any]) -> None:
     memory = noted(place, "The build needs Node 22.")
-    asking = Caller(**({"cwd": str(place.alpha), "tty": True} | caller))
+    given: dict[str, Any] = {"cwd": str(place.alpha), "tty": True} | caller
+    asking = Caller(**given)
     for verdict in review.VERDICTS:
         body = {"verdict": verdict, "id": memory, "content": "x", "other": memory}
         with pytest.raises(OperationFailed) as failed:

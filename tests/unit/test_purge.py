@@ -26,8 +26,8 @@ from cems.core.recall import lookup
 from cems.core.recall.engine import Within
 from cems.core.recall.question import ask
 from cems.core.records import Records
-from cems.core.service.housekeeping import finish_purge
 from cems.core.service.operations import OperationFailed
+from cems.core.service.purge_operations import finish_purge
 from cems.core.traces import search_files, search_folder, search_home
 
 SECRET = "xylophone-quagmire-éß-7731"
