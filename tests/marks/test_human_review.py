@@ -315,7 +315,7 @@ def test_only_a_person_who_is_there_decides_and_each_attempt_is_journaled(place:
     old, new = conflict(place)
     other = place.add("Run make lint before a commit.")
     scope = place.scope()
-    attempts: tuple[Callable[[], object], ...] = (
+    attempts: list[Callable[[], object]] = [
         lambda: review.approve(place.memories, new, scope, author),
         lambda: review.reject(place.memories, new, scope, author),
         lambda: review.edit(place.memories, new, "Staging listens on port 1.", scope, author),
