@@ -18,6 +18,7 @@ from cems.core.embedding import Embedder
 from cems.core.memories import Author, NothingMatched, Refused, Statement, Unusable
 from cems.core.recall import lookup
 from cems.core.review import Item
+from cems.core.service.caller import Caller
 from cems.core.service.operations import OperationFailed
 from cems.core.undo import undo
 
