@@ -180,8 +180,9 @@ def _verify(against: str | None, as_json: bool) -> int:
 
 
 def _standing(link: Document) -> str:
-    state = {"hidden": "forgotten"}.get(link["state"], link["state"])
-    by = f" by {console.short_id(link['closed_by'])}" if link.get("closed_by") else ""
+    ended = link["state"] == "live" and link.get("closed")
+    state = {"hidden": "forgotten"}.get(link["state"], "ended" if ended else link["state"])
+    by = f", then {console.short_id(link['closed_by'])}" if link.get("closed_by") else ""
     return f"{state}{by}  {console.visible(link['category'])}  {console.scope_words(link['scope'])}  {link['trust']}"
 
 

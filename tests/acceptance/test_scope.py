@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 from tests.acceptance.ways import HOST, KEPT, NEEDLE, PORT, QUESTION, everywhere, only
@@ -82,3 +83,33 @@ def test_scope_background_respects_boundary(machine: Machine, place: Place) -> N
     assert place.memories.derive(Statement("Mixed."), [alpha, wide], "s", place.scope(), upkeep).status == "refused"
     with pytest.raises(Refused):
         place.memories.derive(Statement("Wide."), [wide], "summary", place.scope(), upkeep)
+
+
+def test_two_sessions_in_one_folder_are_two_sessions(machine: Machine) -> None:
+    """What one was given is given to the other too, and neither tells what the other was given."""
+    folder = machine.project()
+    machine.add(PORT, folder)
+    one, other = machine.session(), machine.session()
+    assert NEEDLE in machine.prompt(QUESTION, folder, session=one)
+    assert machine.prompt(QUESTION, folder, session=one) == ""
+    assert "nothing so far" in machine.prompt("/context", folder, session=other)
+    assert NEEDLE in machine.prompt(QUESTION, folder, session=other)
+    assert NEEDLE in machine.prompt("/context", folder, session=other)
+
+
+def test_a_repository_that_moves_keeps_its_memories_and_a_folder_with_another_remote_does_not(machine: Machine) -> None:
+    folder = machine.project("repo")
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+
+    def remote(url: str, verb: str = "set-url") -> None:
+        subprocess.run(["git", "-C", str(folder), "remote", verb, "origin", url], check=True)
+
+    remote("git@example.com:org/moving.git", "add")
+    machine.add(PORT, folder)
+    moved = folder.rename(folder.parent / "elsewhere")
+    assert NEEDLE in machine.prompt(QUESTION, moved)
+    folder = moved
+    remote("git@example.com:org/renamed.git")
+    assert NEEDLE not in machine.prompt(QUESTION, moved)
+    remote("https://example.com/org/moving")
+    assert NEEDLE in machine.prompt(QUESTION, moved)

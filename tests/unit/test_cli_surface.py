@@ -33,6 +33,7 @@ from cems.core.paths import Home
 Capture = pytest.CaptureFixture[str]
 COMMANDS = [
     *("add", "search", "list", "show", "edit", "forget", "lift", "pin", "unpin", "share"),
+    *("retract", "undo", "history", "audit"),
     *("why", "status", "doctor", "health", "config", "daemon", "rebuild", "mcp"),
 ]
 

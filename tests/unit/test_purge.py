@@ -255,6 +255,15 @@ def test_what_was_derived_from_a_purged_memory_goes_with_it(place: Place) -> Non
     assert place.row(stranger)["state"] == "live"
 
 
+def test_what_another_project_derived_from_the_same_text_goes_too(place: Place) -> None:
+    there = place.scope(place.beta)
+    said = place.add(SECRET, folder=place.beta)
+    made = place.memories.derive(Statement("It has a dash in the middle."), [said], "summary", there, PERSON).id
+    done = run(purge(place, text=SECRET))
+    assert {each["id"] for each in done["purged"]} == {said, made}
+    assert places(place, "It has a dash in the middle.") == set()
+
+
 def test_vectors_of_what_was_forgotten_go_and_others_stay(place: Place) -> None:
     place.memories.tombstones.meaning = small_embedder()
     gone, stays = place.add(f"{SECRET} is it"), place.add("The shed is blue.")
@@ -390,6 +399,34 @@ def test_reading_goes_on_while_the_files_are_written_anew(place: Place) -> None:
             await asyncio.gather(*readers)
             assert len(answers) > 10
             assert all(answers)
+
+    run(work())
+
+
+def test_who_reads_an_older_version_ends_before_its_files_go(place: Place) -> None:
+    async def work() -> None:
+        place.add(KEPT)
+        async with place.with_vectors(small_embedder()) as indexer:
+            store = indexer.store
+            older, everything = store._table, "state = 'live'"
+            async with store._gate.reading():
+                rewriting = asyncio.create_task(store.rewrite())
+                await asyncio.sleep(0.3)
+                assert not rewriting.done()
+                assert (await older.query().to_arrow()).num_rows == 1
+            await rewriting
+            reads: list[Callable[[], Any]] = [
+                store.count, store.faults, store.entries, lambda: store.mean_vector("user"), lambda: store.vectors(["m_1"]),
+                lambda: store.search_text(["release"], everything, 5),
+                lambda: store.search_vector(small_embedder().embed_query("release"), everything, 5),
+            ]  # fmt: skip
+            await store.size()
+            for read in reads:
+                async with store._gate.shut():
+                    waiting = asyncio.create_task(read())
+                    await asyncio.wait([waiting], timeout=0.2)
+                    assert not waiting.done(), read
+                await waiting
 
     run(work())
 
