@@ -171,6 +171,28 @@ def test_the_store_answers_both_questions_as_the_words_do(place: Place, clock: C
     run(scenario())
 
 
+def test_what_the_store_has_not_heard_of_yet_counts_for_the_past_too(
+    place: Place, clock: Clock, bundled: Embedder
+) -> None:
+    """Forgotten, or moved out of this scope, a moment ago: the store still has the rows."""
+    forgotten, narrowed, kept = place.add(ANN), place.add(BOB, folder=place.beta), place.add(EVE)
+    place.memories.widen(narrowed, USER, place.scope(place.beta), PERSON)
+    then = clock.instant()
+
+    async def scenario() -> None:
+        async with place.with_vectors(bundled):
+            body = {"query": QUESTION, "as_of": then}
+            before = {each["id"] for each in (await place.call("search", body))["memories"]}
+            assert before == {forgotten, narrowed, kept}
+            place.memories.forget([forgotten], place.scope(), PERSON)
+            undo(place.memories, narrowed, place.scope(place.beta), PERSON)
+            answer = await place.call("search", body)
+            assert answer["mode"] == "hybrid"
+            assert [each["id"] for each in answer["memories"]] == [kept]
+
+    run(scenario())
+
+
 def test_many_later_memories_do_not_crowd_out_what_was_believed(place: Place, clock: Clock, bundled: Embedder) -> None:
     old = [place.add(f"Shard {n} of the billing service is on call.") for n in range(12)]
     then = clock.instant()

@@ -110,6 +110,8 @@ def test_another_projects_id_is_refused_and_its_memory_stays_as_it_was(
     machine: Machine, operation: str, shorten: int
 ) -> None:
     two = Two(machine)
+    # Which model its vector is of is told once it has one.
+    machine.settle()
     named = two.in_alpha[:shorten]
     before = machine.call("show", {"id": two.in_alpha}, two.alpha)
     with pytest.raises(OperationError) as refused:
