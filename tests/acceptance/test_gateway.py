@@ -131,7 +131,7 @@ def test_gateway_model_cannot_claim_human_authority_by_emptying_its_environment(
     folder = machine.project()
     said = machine.cli("add", "We deploy on Fridays.", "--json", folder=folder, under=above.command(*line, run=[]))
     assert said.ok().json["status"] == "candidate"
-    mine = machine.add("Mine.", folder)
+    mine = machine.add("Mine, and typed to be shared.", folder)
     shared = machine.cli("share", mine, folder=folder, under=above.command(*line, run=[]), terminal=True)
     assert shared.exit == 4
     # Under an editor or a shell, the person.
