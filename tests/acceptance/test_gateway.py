@@ -131,7 +131,7 @@ def test_gateway_model_cannot_claim_human_authority_by_emptying_its_environment(
     folder = machine.project()
     said = machine.cli("add", "We deploy on Fridays.", "--json", folder=folder, under=above.command(*line, run=[]))
     assert said.ok().json["status"] == "candidate"
-    mine = machine.add("Mine, and typed to be shared.", folder)
+    mine = machine.add("The pelican sleeps on the left side of the pond.", folder)
     shared = machine.cli("share", mine, folder=folder, under=above.command(*line, run=[]), terminal=True)
     assert shared.exit == 4
     # Under an editor or a shell, the person.
@@ -192,7 +192,7 @@ def test_gateway_model_cannot_type_for_the_person(machine: Machine, above: Ances
     assert typed("Five.", "codex", "sh", "claude") == "candidate"
     assert typed("Six.", "claude", env={**INTERACTIVE, "CODEX_SANDBOX": "seatbelt"}) == "candidate"
     assert typed("Seven.", "cursor", "claude", env={**INTERACTIVE, "CURSOR_TRACE_ID": "x"}) == "trusted"
-    mine = machine.add("Mine.", folder)
+    mine = machine.add("The heron waits on the right side of the pond.", folder)
     share = f"/share {mine}"
     nested = above.command("claude", "sh", "claude", run=[])
     assert "person's act" in machine.prompt(share, folder, under=nested, env=INTERACTIVE)
