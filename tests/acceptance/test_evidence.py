@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 from tests.acceptance.ways import HOST, KEPT, NEEDLE, PORT, QUESTION, forgotten, only
+from tests.fakes.daemon_home import wait_for
 from tests.fakes.machine import Machine, running
 from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, Place, run
 
@@ -87,9 +90,9 @@ def test_evidence_rebuild_from_retained(session_root: Path) -> None:
 
         before = state()
         pid = machine.pid()
-        machine.call("shutdown", {}, folder)
-        while machine.pid() == pid:
-            pass
+        assert pid
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: machine.pid() is None)
         shutil.rmtree(machine.home.store)
         machine.start()
         assert state() == before

@@ -38,7 +38,7 @@ def test_tombstone_laundering_sequence(machine: Machine) -> None:
         machine.call("lift", {"text": PORT}, folder, CLAUDECODE="1")
     with pytest.raises(OperationError, match="person"):
         machine.call("undo", {"what": memory}, folder, CLAUDECODE="1")
-    # Through another project and up to everybody's scope: a person's step, and refused while it is forgotten there.
+    # Nor does making everything again from the journal bring it back.
     machine.call("rebuild", {}, folder)
     only(machine, folder, KEPT, NEEDLE)
     # It was forgotten here, not everywhere: another project may say it, and this one still does not.
