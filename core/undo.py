@@ -147,10 +147,13 @@ class _Journal:
 
 
 def _chosen(memories: Memories, journal: _Journal, what: str, scope: SessionScope) -> list[Entry]:
-    """The change that is meant. A number is an entry's place; a memory's id stands for its last change in force."""
+    """The change that is meant. A number is an entry's place, never the beginning of an id: a mistyped one must not undo
+    another change. A memory's id stands for its last change in force.
+    """
     wanted = what.strip().lower()
     found: list[Entry] = []
-    if wanted.isascii() and wanted.isdecimal() and len(wanted) <= _MOST_DIGITS:
+    is_place = wanted.isascii() and wanted.isdecimal() and len(wanted) <= _MOST_DIGITS
+    if is_place:
         found = list(journal.where("seq = ?", str(int(wanted))))
     elif len(wanted) >= _FEWEST_OF_AN_ENTRY and not wanted.startswith("m_"):
         found = list(journal.where("op_id >= ? AND op_id < ?", wanted, wanted + "\x7f"))
@@ -161,6 +164,8 @@ def _chosen(memories: Memories, journal: _Journal, what: str, scope: SessionScop
         )
     if found:
         return journal.change_of(found[0])
+    if is_place:
+        raise NothingMatched(f"no entry {wanted} here; `cems audit` shows the numbers, and an id begins with m_")
     try:
         row = memories.find(wanted, scope)
     except (NothingMatched, Unusable):

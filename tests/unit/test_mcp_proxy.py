@@ -245,10 +245,10 @@ def test_the_clients_roots_are_asked_for_and_asked_again_when_they_change(place:
             }
         )
         time.sleep(0.1)
-        roots = [{"uri": f"file:///work/{folder}%20%C3%BC"}, {"uri": "https://example.com/x"}, {"name": "no uri"}]
+        roots = [{"uri": f"file:///srv/{folder}%20%C3%BC"}, {"uri": "https://example.com/x"}, {"name": "no uri"}]
         client.send({"jsonrpc": "2.0", "id": request["id"], "result": {"roots": roots}})
         assert client.receive()["id"] == 9
-        assert daemon.asked[number][2].roots == (f"/work/{folder} ü",)
+        assert daemon.asked[number][2].roots == (f"/srv/{folder} ü",)
         client.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
 
 
@@ -585,7 +585,7 @@ def test_it_leaves_quietly_when_nobody_reads_it(place: Place, daemon: McpDaemon)
 @pytest.mark.parametrize(
     ("uri", "path"),
     [
-        ("file:///work/app", "/work/app"), ("file://localhost/a", "/a"), ("FILE:///a%2Fb%25", "/a/b%"), ("file:///a%zz", "/a%zz"),
+        ("file:///srv/app", "/srv/app"), ("file://localhost/a", "/a"), ("FILE:///a%2Fb%25", "/a/b%"), ("file:///a%zz", "/a%zz"),
         ("file://server/share", ""), ("https://x/y", ""), ("file:", ""), (None, ""), (7, ""), ("file:///%00x", "/x"),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ from cems.core.paths import Home
 from cems.core.service.context import HEADER, encode
 from cems.core.service.mcp_server import INSTRUCTIONS, MANIFEST, manifest
 
-CONTEXT = {"client": "mcp", "cwd": "/work/app", "version": "0.1.0", "roots": "/work/app\n/work/lib", "CLAUDECODE": "1"}
+CONTEXT = {"client": "mcp", "cwd": "/srv/app", "version": "0.1.0", "roots": "/srv/app\n/srv/lib", "CLAUDECODE": "1"}
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ def test_the_caller_comes_from_the_header_and_not_from_an_argument(daemon: McpDa
     call(daemon, "memory_search", query="test runner")
     name, body, caller = daemon.asked[0]
     assert (name, body) == ("search", {"query": "test runner", "limit": 10})
-    assert (caller.client, caller.cwd, caller.agent) == ("mcp", "/work/app", "claude-code")
-    assert caller.roots == ("/work/app", "/work/lib")
+    assert (caller.client, caller.cwd, caller.agent) == ("mcp", "/srv/app", "claude-code")
+    assert caller.roots == ("/srv/app", "/srv/lib")
     assert not caller.person
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -387,6 +388,22 @@ def test_another_projects_change_is_not_found(memories: Memories) -> None:
         undo(memories, op_id, SHOP_2, PERSON)
     undo(memories, op_id[:12], SHOP, PERSON)
     assert not row(memories, memory)["pinned"]
+
+
+def test_a_number_is_never_the_beginning_of_an_id(memories: Memories) -> None:
+    """A mistyped number must not undo another change, whatever ids there are; the same digits after `m_` mean the id."""
+    beginnings: list[str] = []
+    for number in range(200):
+        digits = re.match(r"m_([1-9]\d{2,8})", memory := added(memories, f"The gate {number} is opened by hand."))
+        if digits and int(digits[1]) > number + 1:
+            beginnings.append(digits[1])
+            break
+    (beginning,) = beginnings
+    with pytest.raises(NothingMatched, match="no entry"):
+        taken_back(memories, beginning)
+    assert row(memories, memory)["state"] == "live"
+    taken_back(memories, f"m_{beginning}")
+    assert row(memories, memory)["state"] == "closed"
 
 
 @pytest.mark.parametrize("what", ["", "999", "m_ffffffff", "zz", "0", "-1", "abcdef01"])
