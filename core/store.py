@@ -190,7 +190,7 @@ class Store:
         async with self._changing:
             if self._indexed:
                 return
-            existing = {column for index in await self._table.list_indices() for column in index.columns}
+            existing = await self._indexed_columns()
             wanted: dict[str, Any] = {
                 "terms": FTS(base_tokenizer="whitespace", stem=False, remove_stop_words=False, lower_case=False,
                              ascii_folding=False, max_token_length=None),
@@ -202,6 +202,9 @@ class Store:
                 if column not in existing:
                     await self._table.create_index(column, config=config)
             self._indexed = True
+
+    async def _indexed_columns(self) -> set[str]:
+        return {column for index in await self._table.list_indices() for column in index.columns}
 
     async def optimize(self, *, force: bool = False) -> bool:
         """Compact fragments, bring the indexes up to date and prune old versions; only when enough was written, unless
@@ -268,12 +271,19 @@ class Store:
 
         async with _reading():
             connection = await lancedb.connect_async(self._connection.uri)
-            return Store(connection, await connection.open_table(self._table.name), self.model, self.dimension)
+            store = Store(connection, await connection.open_table(self._table.name), self.model, self.dimension)
+            # One that only looks: an index made here would collide with the one its owner is making.
+            store._indexed = True
+            return store
 
     async def probe(self, row: Mapping[str, Any]) -> bool:
-        """Whether a live row is found through the indexes of words, id, scope and state. Raises StoreDamaged."""
+        """Whether a live row is found through the indexes of words, id, scope and state; not while one is still to be
+        made. Raises StoreDamaged.
+        """
         where = f"id = {_literal(row['id'])} AND scope = {_literal(row['scope'])} AND state = 'live'"
         async with _reading():
+            if "terms" not in await self._indexed_columns():
+                return False
             found = await self.search_text(row["terms"].split()[:1], where, 1)
             return bool(found) or not row["terms"]
 

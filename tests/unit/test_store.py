@@ -80,6 +80,24 @@ def test_a_memory_is_found_by_its_words_and_by_its_meaning(tmp_path: Path) -> No
     run(tmp_path, work)
 
 
+def test_looking_at_the_files_changes_nothing(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        memory = row(1, "deploy the server on fridays")
+        await put(store, memory)
+        version = await store._table.version()
+        beside = await store.as_on_disk()
+        # No index yet: that is not found, and not an index made by whoever only looks.
+        assert not await beside.probe(memory)
+        assert await store._table.list_indices() == []
+        assert await store._table.version() == version
+        await store.ensure_indexes()
+        beside = await store.as_on_disk()
+        assert await beside.probe(memory)
+        assert not await beside.probe(row(2, "something else"))
+
+    run(tmp_path, work)
+
+
 def test_an_empty_store_finds_nothing(tmp_path: Path) -> None:
     async def work(store: Store) -> None:
         assert await by_text(store, "anything") == []
