@@ -40,7 +40,7 @@ Exit code 3 when nothing matched; then nothing was hidden.
 Examples:
   cems forget m_1a2b3c4d
   cems forget 1a2b 77ef --reason "never true"
-  cems forget --text "Staging listens on port 8080"
+  cems forget "Staging listens on port 8080"
 """
 _LIFT_HELP = """\
 Allow a forgotten text again.
@@ -134,7 +134,10 @@ def edit(
 def forget(
     memory_ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="Ids as shown by list and search; a beginning is enough."),
+        typer.Argument(
+            metavar="ID|TEXT",
+            help="Ids as shown by list and search, a beginning is enough; or one whole text in quotes.",
+        ),
     ] = None,
     text: Annotated[
         str | None,
@@ -145,6 +148,9 @@ def forget(
     as_json: options.AsJson = False,
 ) -> int:
     """Hide memories and keep their values from coming back."""
+    if memory_ids and text is None and len(memory_ids) == 1 and len(memory_ids[0].split()) > 1:
+        # No id has a space in it.
+        memory_ids, text = None, memory_ids[0]
     if bool(memory_ids) == (text is not None):
         raise usage("name the memories to forget either by ID or with --text", "e.g. cems forget 1a2b")
     asks = console.is_terminal(sys.stdin) and console.is_terminal(sys.stderr) and not yes and not as_json

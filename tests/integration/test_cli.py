@@ -159,6 +159,8 @@ def test_forgetting_by_text_and_by_several_ids(cems: CommandLine) -> None:
     assert len(cems("forget", first[:12], second[:12], "--json").json["hidden"]) == 2
     added(cems, "Temporary fact three")
     assert len(cems("forget", "--text", "temporary fact THREE", "--json").json["hidden"]) == 1
+    added(cems, "Temporary fact four")
+    assert len(cems("forget", "temporary fact FOUR", "--json").json["hidden"]) == 1
 
 
 def test_another_project_does_not_see_it_and_sees_its_own(cems: CommandLine) -> None:

@@ -249,7 +249,15 @@ def test_forgetting_a_text_that_nothing_says_exits_3(daemon: StandIn, capsys: Ca
     assert "nothing matched" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["forget"], ["forget", "1a2b", "--text", "x"]])
+def test_a_text_in_quotes_is_a_text(daemon: StandIn) -> None:
+    daemon.answers["forget"] = {"hidden": [MEMORY], "tombstones": 1}
+    assert main(["forget", "Staging listens on port 8080"]) == 0
+    assert daemon.payload("forget") == {"text": "Staging listens on port 8080"}
+
+
+@pytest.mark.parametrize(
+    "words", [["forget"], ["forget", "1a2b", "--text", "x"], ["forget", "some text", "--text", "x"]]
+)
 def test_forget_needs_ids_or_a_text(daemon: StandIn, words: list[str]) -> None:
     assert main(words) == 2
     assert daemon.asked == []
