@@ -29,7 +29,11 @@ logger = logging.getLogger("cems.indexer")
 _BATCH = 128
 _NOT_THE_FILES = ("no space left", "permission denied", "too many open files", "read-only file system")
 """Reasons that say nothing of the files: a sound store is not set aside for them."""
-_IDLE_OPTIMIZE_SECONDS = 20.0
+_IDLE_OPTIMIZE_SECONDS = 3.0
+_IDLE_PRUNE_SECONDS = 20.0
+_GATHER_SECONDS = 0.1
+"""Each write makes a version and a fragment that every later search opens: what comes in one go is written in one go.
+Searches find it meanwhile in the records."""
 
 
 class Indexer:
@@ -44,7 +48,6 @@ class Indexer:
         self._idle = asyncio.Event()
         self._writing = asyncio.Lock()
         self._reconciled = False
-        self._last_write = 0.0
         self.applied = 0
         self.waiting = 0
         self.failure = ""
@@ -168,13 +171,16 @@ class Indexer:
 
     async def _follow(self) -> None:
         try:
-            await asyncio.wait_for(self._woken.wait(), _IDLE_OPTIMIZE_SECONDS)
+            await asyncio.wait_for(
+                self._woken.wait(), _IDLE_OPTIMIZE_SECONDS if self.store.unoptimized else _IDLE_PRUNE_SECONDS
+            )
         except TimeoutError:
-            waiting = self.store.unoptimized and time.monotonic() - self._last_write > _IDLE_OPTIMIZE_SECONDS
-            if waiting or self.store.unpruned:
+            if self.store.unoptimized or self.store.unpruned:
                 async with self._writing:
                     await self.store.optimize(force=True)
             return
+        if self._reconciled:
+            await asyncio.sleep(_GATHER_SECONDS)
         self._woken.clear()
         async with self._writing:
             if not self._reconciled:
@@ -212,7 +218,6 @@ class Indexer:
         await self.store.delete(hidden)
         if kept:
             await self.store.upsert(kept, await self._vectors(kept))
-        self._last_write = time.monotonic()
 
     async def _vectors(self, rows: Sequence[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.float32]]:
         """A vector for each row: the one the store has for the same text, else a new one."""

@@ -32,7 +32,7 @@ STORE_VERSION = 2
 
 _TABLE = "memories_v"
 _FLAT_UP_TO = 20_000
-_OPTIMIZE_EVERY = 50
+_OPTIMIZE_EVERY = 25
 _NAMED_AT_ONCE = 500
 # A wide margin: readers of this process may still hold a version that a shorter one would remove.
 _KEEP_VERSIONS = timedelta(minutes=5)

@@ -82,10 +82,29 @@ def test_more_changes_than_one_batch_all_arrive(
     run(home, work)
 
 
+def test_changes_in_one_go_are_written_in_one_go(
+    home: Home, memories: Memories, filled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer_module, "_GATHER_SECONDS", 0.5)
+
+    async def work(indexer: Indexer) -> None:
+        before = indexer.store.unoptimized
+        for n in range(20):
+            memories.remember(Statement(f"one of many: {n}"), SHOP, PERSON)
+            indexer.wake()
+            await asyncio.sleep(0.001)
+        assert await indexer.settled(30)
+        await equal(indexer)
+        assert indexer.store.unoptimized - before <= 3
+
+    run(home, work)
+
+
 def test_a_store_left_alone_is_compacted_and_old_rows_are_pruned(
     home: Home, memories: Memories, filled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer_module, "_IDLE_OPTIMIZE_SECONDS", 0.05)
+    monkeypatch.setattr(indexer_module, "_IDLE_PRUNE_SECONDS", 0.05)
     monkeypatch.setattr(store_module, "_KEEP_VERSIONS", timedelta(seconds=0.2))
 
     async def work(indexer: Indexer) -> None:
