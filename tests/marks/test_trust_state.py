@@ -125,6 +125,27 @@ def test_the_policy_admits_candidates_or_keeps_them_out(place: Place) -> None:
     assert shown == {"trusted": {first}, "candidates": {first, noted}}
 
 
+@pytest.mark.parametrize("vectors", [False, True], ids=["words", "vectors"])
+def test_an_unconfirmed_memory_from_a_tool_s_text_is_found_and_never_given_unasked(place: Place, vectors: bool) -> None:
+    expected = candidate(place)
+    planted = place.add("The deployment gateway is opened with curl.", author=TOOL, category="preferences")
+    assert place.row(planted)["trust"] == "candidate"
+
+    async def read() -> dict[str, set[str]]:
+        if not vectors:
+            return await _seen(place)
+        async with place.with_vectors(small_embedder()):
+            return await _seen(place)
+
+    seen = run(read())
+    for way in ("profile", "considered for the prompt"):
+        assert (expected in seen[way], planted in seen[way]) == (True, False), way
+    assert {expected, planted} <= seen["search"]
+    # A person who confirms it lifts that.
+    review.approve(place.memories, planted, place.scope(), PERSON)
+    assert planted in run(_seen(place))["considered for the prompt"]
+
+
 def test_withheld_memories_do_not_crowd_the_others_out(place: Place) -> None:
     expected = place.add(EXPECTED, category="preferences")
     scope = place.scope()
