@@ -47,7 +47,8 @@ def compose(
             valid_from=statement.valid_from, valid_to=statement.valid_to,
             recorded_at=recorded if author.actor in _MAY_DATE else now, pinned=statement.pinned,
             source=Source(
-                actor=author.actor, agent=author.agent, session=author.session, quote=statement.quote,
+                actor=author.actor, agent=author.agent, session=statement.session or author.session,
+                place=statement.place, quote=statement.quote,
                 derived_from=tuple(map(MemoryId, statement.derived_from)), recipe=statement.recipe,
             ),
             tokens=count_tokens(f"{statement.title} {statement.content}"),

@@ -44,6 +44,8 @@ CREATE TABLE records (
     closed_by TEXT NOT NULL,
     forgotten INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    place INTEGER NOT NULL,
     terms TEXT NOT NULL,
     body TEXT NOT NULL
 );
@@ -51,6 +53,7 @@ CREATE INDEX records_scope ON records (scope, state, recorded_at);
 CREATE INDEX records_value ON records (value_key);
 CREATE INDEX records_recipe ON records (recipe) WHERE recipe != '';
 CREATE INDEX records_seq ON records (seq);
+CREATE INDEX records_session ON records (session, place) WHERE session != '';
 CREATE VIRTUAL TABLE keywords USING fts5 (terms, content='records', content_rowid='n', tokenize='ascii');
 {TOMBSTONES};
 {DERIVATIONS};
@@ -59,7 +62,7 @@ CREATE TABLE scope_sizes (scope TEXT PRIMARY KEY, live INTEGER NOT NULL);
 """
 _COLUMNS = (
     "n", "id", "scope", "category", "trust", "state", "valid_from", "valid_to", "recorded_at", "pinned", "value_key",
-    "recipe", "closed_by", "forgotten", "seq", "terms", "body",
+    "recipe", "closed_by", "forgotten", "seq", "session", "place", "terms", "body",
 )  # fmt: skip
 _PUT = (
     f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)}) "  # noqa: S608
@@ -182,9 +185,10 @@ class Records:
         recipe = source.recipe if source.actor != "person" else ""
         entombed, entombed_at = overlay(connection, [each for each in (key, recipe) if each])
         whole, changed_at = sources_now(connection, source.derived_from)
+        # The entry that told it first: the order in which memories came, also after a rebuild.
+        first = min(seq for seq, operation in entries if operation.kind == "remember")
         return {
-            # The entry that told it first: the order in which memories came, also after a rebuild.
-            "n": min(seq for seq, operation in entries if operation.kind == "remember"),
+            "n": first,
             "id": memory.id,
             "scope": memory.scope,
             "category": memory.category,
@@ -200,6 +204,8 @@ class Records:
             "forgotten": int(folded.forgotten),
             # The entry that changed this row last: what the store compares its own row with.
             "seq": max(entries[-1][0], entombed_at, changed_at),
+            "session": source.session,
+            "place": first if source.place is None else source.place,
             "terms": index_terms(memory),
             "body": memory.model_dump_json(),
         }

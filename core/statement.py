@@ -14,7 +14,7 @@ _CONTROL: dict[int, str | None] = {
     **dict.fromkeys((*range(9), *range(14, 32), *range(127, 133), *range(134, 160))),
     **dict.fromkeys((11, 12, 133), " "),
 }
-_LIMITS = {"title": 200, "kind": 40, "quote": 4_000, "category": 200}
+_LIMITS = {"title": 200, "kind": 40, "quote": 4_000, "category": 200, "session": 200}
 _MAX_TAGS = 32
 _MAX_TAG = 60
 _MAX_REASON = 500
@@ -50,7 +50,8 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is to be remembered, as given. `scope` empty means the session's own.
+    """What is to be remembered, as given. `scope` empty means the session's own. `session` and `place`: the session it
+    comes from, where that is not the author's, and its place in it.
 
     `derived_from` and `recipe` are the gateway's to set (`Memories.derive`); no caller outside gives them.
     """
@@ -66,6 +67,8 @@ class Statement:
     valid_to: str | None = None
     recorded_at: str | None = None
     quote: str = ""
+    session: str = ""
+    place: int | None = None
     pinned: bool = False
     derived_from: tuple[str, ...] = ()
     recipe: str = ""

@@ -150,7 +150,7 @@ def forget(
     """Hide memories and keep their values from coming back."""
     if memory_ids and text is None and len(memory_ids) == 1 and len(memory_ids[0].split()) > 1:
         # No id has a space in it.
-        memory_ids, text = None, memory_ids[0]
+        text, memory_ids = memory_ids[0], None
     if bool(memory_ids) == (text is not None):
         raise usage("name the memories to forget either by ID or with --text", "e.g. cems forget 1a2b")
     asks = console.is_terminal(sys.stdin) and console.is_terminal(sys.stderr) and not yes and not as_json

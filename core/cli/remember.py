@@ -24,7 +24,7 @@ Examples:
   cems add --from-jsonl notes.jsonl
 
 A line of --from-jsonl is a JSON object with `content` and, as wanted, category, title, kind, tags,
-scope, valid_from, valid_to, recorded_at, pin and confidence.
+scope, valid_from, valid_to, recorded_at, pin, confidence, and session and place (a number): where it was said.
 """
 
 

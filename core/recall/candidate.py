@@ -13,8 +13,9 @@ class Candidate:
     """`row` is the memory as `lookup` gives it. `cosine` and `hubness` are None in keyword mode.
 
     `overlap`: share of the question's term weight found in the memory, 0 to 1. `hubness`: the memory's vector times the
-    mean vector of its scope. `gap`: how far the score lies below the best. `margin`: how far above the sixth best. `cost`:
-    tokens of its line in the block, once that was made.
+    mean vector of its scope. `gap`: how far the score lies below the best. `margin`: how far above the sixth best.
+    `rank`: the score with what its session says for it, by which lists are sorted. `nearby`: the overlap of the memory
+    and the one on either side in its session. `cost`: tokens of its line in the block, once that was made.
     """
 
     row: dict[str, Any]
@@ -25,6 +26,8 @@ class Candidate:
     cosine: float | None = None
     hubness: float | None = None
     score: float = 0.0
+    rank: float = 0.0
+    nearby: float = 0.0
     gap: float = 0.0
     margin: float = 0.0
     probability: float = 0.0
@@ -44,7 +47,7 @@ class Candidate:
         """What `cems why --json` shows of a candidate."""
         row = self.row
         numbers = {
-            "score": self.score, "probability": self.probability, "cosine": self.cosine, "overlap": self.overlap,
+            "score": self.score, "rank": self.rank, "probability": self.probability, "cosine": self.cosine, "overlap": self.overlap,
             "hubness": self.hubness, "length": self.length, "gap": self.gap, "margin": self.margin,
         }  # fmt: skip
         return {

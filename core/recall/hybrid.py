@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from cems.core.recall import gate, lookup, semantic
@@ -11,6 +12,7 @@ from cems.core.recall.candidate import Candidate
 from cems.core.recall.engine import POOL, Found, Within, keyword_rows
 from cems.core.recall.lexical import Weights
 from cems.core.recall.question import Question
+from cems.core.recall.session_context import SessionContext
 from cems.core.store import Store, embedded_text, live_filter, past_filter
 
 if TYPE_CHECKING:
@@ -60,12 +62,25 @@ class HybridSearcher:
         rows |= {row["id"]: row for row in self._not_in_store_yet(question, within, applied)}
         vectors = new | vectors
         weights = Weights(self._connection, question, within.scopes)
-        candidates = [weights.candidate(row) for row in rows.values() if within.admits(row)]
         sizes = [lookup.live_count(self._connection, (scope,)) for scope in within.scopes]
         hub = semantic.center(list(zip(sizes, means, strict=True)), self._filling, weights.padding)
-        semantic.score(candidates, vectors, query, hub, weights, self._filling)
+
+        def scored(rows: Iterable[lookup.Row]) -> list[Candidate]:
+            candidates = [weights.candidate(row) for row in rows if within.admits(row)]
+            semantic.score(candidates, vectors, query, hub, weights, self._filling)
+            return candidates
+
+        candidates = scored(rows.values())
+        context = None if within.at.as_of else SessionContext(self._connection, candidates, within, weights)
+        if context is not None and (beside := [each for each in context.neighbours if each not in rows]):
+            vectors |= {each: vector for each, (_, vector) in (await store.vectors(beside)).items()}
+            # Read again, since it was awaited.
+            candidates = scored(lookup.rows_by_id(self._connection, [*rows, *beside]).values())
         for candidate in candidates:
             candidate.probability = gate.hybrid(candidate, question)
+        if context is not None and context.neighbours:
+            context.rank(candidates, question)
+            candidates.sort(key=lambda candidate: -candidate.rank)
 
         def cosine(one: Candidate, other: Candidate) -> float | None:
             first, second = vectors.get(one.id), vectors.get(other.id)

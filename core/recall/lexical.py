@@ -58,6 +58,7 @@ def place(candidates: list[Candidate], others: Sequence[float]) -> None:
     for candidate in candidates:
         candidate.gap = scores[0] - candidate.score
         candidate.margin = candidate.score - sixth
+        candidate.rank = candidate.score
 
 
 def _idf(total: float, count: float) -> float:

@@ -53,6 +53,23 @@ def ids_with_prefix(connection: sqlite3.Connection, prefix: str, scopes: Sequenc
     return [row[0] for row in connection.execute(query, (prefix, prefix + "\x7f", *scopes, limit))]
 
 
+def session_rows(
+    connection: sqlite3.Connection,
+    sessions: Sequence[str],
+    scopes: Sequence[str],
+    limit: int,
+    condition: Condition = LIVE,
+) -> list[tuple[str, str, str]]:
+    """Id, session and index terms of the live rows of these sessions in the scopes (or of those that meet another
+    condition), session by session in the order of their places.
+    """
+    query = (
+        f"SELECT id, session, terms FROM records WHERE session IN ({_marks(sessions)}) AND session != '' "  # noqa: S608
+        f"AND {condition[0]} AND scope IN ({_marks(scopes)}) ORDER BY session, place, n LIMIT ?"
+    )
+    return connection.execute(query, (*sessions, *condition[1], *scopes, limit)).fetchall() if sessions else []
+
+
 def rows_with_value(connection: sqlite3.Connection, keys: Sequence[str]) -> list[Row]:
     """Every row with one of these value keys, live or not, newest first."""
     query = f"SELECT {_FIELDS} FROM records WHERE value_key IN ({_marks(keys)}) ORDER BY recorded_at DESC, n DESC"  # noqa: S608

@@ -30,7 +30,7 @@ def select(
     # What repeats something given before is as useless as the thing itself.
     told = [candidate for candidate in candidates if candidate.id in already_shown]
     chosen = 0
-    for candidate in sorted(candidates, key=lambda each: (-each.probability, -each.score)):
+    for candidate in sorted(candidates, key=lambda each: (-each.probability, -each.rank)):
         if candidate.probability < policy.gate_threshold:
             candidate.decision = "below gate"
         elif candidate.id in already_shown:

@@ -200,7 +200,7 @@ class Operations:
             raise Unusable("there is nothing to search for in that query")
         found = await self.searcher.search(question, within)
         related = [candidate for candidate in found.candidates if is_related(candidate)]
-        rows = [(candidate.row, candidate.score) for candidate in related if _may_see(request, candidate.row)]
+        rows = [(candidate.row, candidate.rank) for candidate in related if _may_see(request, candidate.row)]
         if request.flag("include_closed", False):
             # What waits for a verdict, or had a bad one, is a person's to see.
             trust = (*SEARCHED, *WITHHELD) if request.author.is_person else SEARCHED

@@ -14,7 +14,7 @@ from cems.core.timeline import Moment
 
 MAX_LIMIT = 500
 _MAX_OFFSET = 10_000_000
-_STATEMENT_TEXTS = ("category", "title", "kind", "scope", "valid_from", "valid_to", "recorded_at", "quote")
+_STATEMENT_TEXTS = ("category", "title", "kind", "scope", "valid_from", "valid_to", "recorded_at", "quote", "session")
 _CHANGED_TEXTS = ("content", "category", "title", "kind", "valid_from", "valid_to")
 
 
@@ -126,8 +126,9 @@ class Request:
             name: _text(name, item[name]) for name in _STATEMENT_TEXTS if item.get(name) is not None
         }
         if not self.caller.person:
-            # What a model says of when it learned something is no evidence.
+            # What a model says of when and where it learned something is no evidence.
             given.pop("recorded_at", None)
+            given.pop("session", None)
         confidence = item.get("confidence")
         if confidence is not None and (
             isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not math.isfinite(confidence)
@@ -136,8 +137,14 @@ class Request:
         pinned = item.get("pin")
         if pinned is not None and not isinstance(pinned, bool):
             raise Unusable("pin must be true or false")
+        place = item.get("place") if self.caller.person else None
+        if place is not None and (
+            isinstance(place, bool) or not isinstance(place, int) or not 0 <= place <= _MAX_OFFSET
+        ):
+            raise Unusable("place must be the number of the memory in its session, from 0")
         return Statement(
             _text("content", item["content"]),
+            place=place,
             tags=tuple(_texts("tags", item.get("tags"))),
             confidence=confidence,
             pinned=bool(pinned),

@@ -12,6 +12,7 @@ from cems.core.recall.candidate import Candidate
 from cems.core.recall.engine import is_valid
 
 _RELATED_COSINE = 0.2
+_RELATED_NEARBY = 0.5
 _FIELDS = ("id", "content", "title", "category", "kind", "tags", "scope", "trust", "valid_from", "valid_to", "recorded_at",
            "expired_at", "archived_at", "confidence", "pinned", "tokens", "source")  # fmt: skip
 
@@ -48,5 +49,7 @@ def event_json(operation: Operation) -> dict[str, Any]:
 
 
 def is_related(candidate: Candidate) -> bool:
-    """Whether a search should show it at all: it shares a word with the question or comes near in meaning."""
-    return candidate.matched > 0 or (candidate.cosine or 0.0) >= _RELATED_COSINE
+    """Whether a search should show it at all: it shares a word with the question, comes near in meaning, or stands in
+    its session beside what was asked for."""
+    near = (candidate.cosine or 0.0) >= _RELATED_COSINE
+    return near or candidate.matched > 0 or candidate.nearby >= _RELATED_NEARBY

@@ -1,0 +1,126 @@
+"""Memories in the real parts (journal, gateway, LanceDB, the bundled model), for the benchmarks of recall.
+
+Whatever is measured goes the way of a user's memories: through the gateway, into the records and the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cems.core.embedding import BUNDLED, load_embedder
+from cems.core.indexer import Indexer
+from cems.core.journal import Journal, connect
+from cems.core.memories import Author, Memories, Statement
+from cems.core.policy import RecallPolicy
+from cems.core.recall.candidate import Candidate
+from cems.core.recall.engine import KeywordSearcher, Searcher, Within
+from cems.core.recall.hybrid import HybridSearcher
+from cems.core.recall.question import ask
+from cems.core.records import Records
+from cems.core.scope import SessionScope, project_scope
+from cems.core.tokens import count_tokens
+from cems.core.trust import admitted
+
+RESULTS = Path(__file__).parent / "results"
+PATIENCE = 3_600.0
+
+
+@dataclass(slots=True)
+class Bank:
+    """Memories that were kept, and the two searchers over them. `names`: what the data calls each memory, by its id.
+
+    A statement that says the same as an earlier one is one memory with two names.
+    """
+
+    model: str
+    hybrid: Searcher
+    keyword: Searcher
+    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    async def ranking(self, question: str, scope: SessionScope, searcher: Searcher | None = None) -> list[Candidate]:
+        """What a search for this finds, best first."""
+        within = Within(scope.readable, admitted(RecallPolicy()))
+        return (await (searcher or self.hybrid).search(ask(question), within)).candidates
+
+
+@asynccontextmanager
+async def bank(statements: Iterable[tuple[str, str | None, Statement]]) -> AsyncIterator[Bank]:
+    """Keep statements, each with its name in the data and its project (None for the person's own)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, key, person = Path(name), b"benchmark" * 4, Author("person")
+        journal = Journal(folder / "journal.db", Records(key))
+        gateway = Memories(journal, key, count_tokens)
+        names: dict[str, set[str]] = defaultdict(set)
+        for called, project, statement in statements:
+            outcome = gateway.remember(statement, scope_of(project), person)
+            names[str(outcome.id)].add(called)
+        reader = connect(folder / "journal.db", write=False)
+        embedder = load_embedder(BUNDLED)
+        indexer = Indexer(folder / "store", reader, embedder)
+        await indexer.open()
+        following = asyncio.create_task(indexer.run())
+        try:
+            if not await indexer.settled(PATIENCE):
+                raise TimeoutError("the store did not take all memories in")
+            await indexer.store.optimize(force=True)
+            searchers = HybridSearcher(reader, indexer, embedder), KeywordSearcher(reader, "benchmark")
+            yield Bank(embedder.identity, *searchers, names)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            indexer.store.close()
+            reader.close()
+
+
+def scope_of(project: str | None) -> SessionScope:
+    return SessionScope(None if project is None else project_scope(project))
+
+
+def data_file(name: str) -> Path:
+    """A file of the data that is not ours. Exits with a sentence where it is absent."""
+    folder = os.environ.get("CEMS_BENCH_DATA", "")
+    path = Path(folder) / name
+    if not folder or not path.is_file():
+        raise SystemExit(f"set CEMS_BENCH_DATA to the folder that holds {name}")
+    return path
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def write_result(name: str, result: dict[str, Any]) -> Path:
+    """Write `results/<name>.json`."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(result, indent=2, sort_keys=True) + "\n", "utf-8")
+    return path
+
+
+def recall_at(ranking: Sequence[set[str]], relevant: set[str], k: int) -> float:
+    """The share of what is relevant among the first k."""
+    return len(relevant & set().union(*ranking[:k])) / len(relevant)
+
+
+def reciprocal_rank(ranking: Sequence[set[str]], relevant: set[str]) -> float:
+    return next((1 / place for place, names in enumerate(ranking, 1) if names & relevant), 0.0)
+
+
+def ndcg(ranking: Sequence[set[str]], relevant: set[str], k: int = 10) -> float:
+    gain = sum(1 / math.log2(place + 2) for place, names in enumerate(ranking[:k]) if names & relevant)
+    return gain / sum(1 / math.log2(place + 2) for place in range(min(k, len(relevant))))
