@@ -10,78 +10,51 @@ something. Real parts throughout: journal, LanceDB, the bundled model. Writes be
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import math
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from cems.core.embedding import BUNDLED, load_embedder
-from cems.core.indexer import Indexer
-from cems.core.journal import Journal, connect
-from cems.core.memories import Author, Memories, Statement
+from bank import bank, data_file, digest, json_lines, ndcg, scope_of, write_result
+
+from cems.core.memories import Statement
 from cems.core.policy import RecallPolicy
-from cems.core.recall.engine import KeywordSearcher, Searcher, recall
-from cems.core.recall.hybrid import HybridSearcher
-from cems.core.records import Records
-from cems.core.scope import SessionScope, project_scope
-from cems.core.tokens import count_tokens
+from cems.core.recall.engine import Searcher, recall
 
 _CATEGORIES = {"convention": "conventions", "preference": "preferences", "decision": "decisions", "command": "commands"}
 
 
 def main() -> int:
-    folder = os.environ.get("CEMS_BENCH_DATA", "")
-    memories, prompts = Path(folder) / "coding_memories.jsonl", Path(folder) / "coding_prompts_dev.jsonl"
-    if not folder or not memories.is_file():
-        print("coding: set CEMS_BENCH_DATA to the folder with coding_memories.jsonl and coding_prompts_dev.jsonl")
-        return 2
-    result = asyncio.run(_run(_lines(memories), _lines(prompts)))
-    result["data"] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in (memories, prompts)}
-    out = Path(__file__).parent / "results" / "coding.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(result, indent=2) + "\n")
+    paths = data_file("coding_memories.jsonl"), data_file("coding_prompts_dev.jsonl")
+    result = asyncio.run(_run(*map(json_lines, paths)))
+    result["data"] = {path.name: digest(path) for path in paths}
     for mode in ("hybrid", "keyword"):
         print(mode, json.dumps(result[mode]))
+    print("written to", write_result("coding", result))
     return 0
 
 
 async def _run(memories: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as name:
-        folder, key = Path(name), b"benchmark" * 4
-        journal = Journal(folder / "journal.db", Records(key))
-        gateway = Memories(journal, key, count_tokens)
-        person = Author("person")
-        names: dict[str, str] = {}
-        for memory in memories:
-            if memory.get("superseded_by"):
-                continue
-            scope = SessionScope(None if memory["project"] == "*" else project_scope(memory["project"]))
-            statement = Statement(memory["text"], category=_CATEGORIES.get(memory["type"], memory["type"]))
-            outcome = gateway.remember(statement, scope, person)
-            names[str(outcome.id)] = memory["id"]
-        reader = connect(folder / "journal.db", write=False)
-        embedder = load_embedder(BUNDLED)
-        indexer = Indexer(folder / "store", reader, embedder)
-        await indexer.open()
-        following = asyncio.create_task(indexer.run())
-        await indexer.settled(300)
-        searchers: dict[str, Searcher] = {
-            "hybrid": HybridSearcher(reader, indexer, embedder),
-            "keyword": KeywordSearcher(reader, "benchmark"),
+    statements = [
+        (
+            memory["id"],
+            None if memory["project"] == "*" else memory["project"],
+            Statement(memory["text"], category=_CATEGORIES.get(memory["type"], memory["type"])),
+        )
+        for memory in memories
+        if not memory.get("superseded_by")
+    ]
+    async with bank(statements) as kept:
+        names = {each: min(called) for each, called in kept.names.items()}
+        return {
+            "model": kept.model,
+            "memories": len(names),
+            "hybrid": await _measure(kept.hybrid, prompts, names),
+            "keyword": await _measure(kept.keyword, prompts, names),
         }
-        result: dict[str, Any] = {"model": embedder.identity, "memories": len(names)}
-        for mode, searcher in searchers.items():
-            result[mode] = await _measure(searcher, prompts, names)
-        following.cancel()
-        return result
 
 
 async def _measure(
@@ -95,7 +68,7 @@ async def _measure(
         if "project" not in prompt:
             continue
         began = time.perf_counter()
-        found = await recall(prompt["text"], SessionScope(project_scope(prompt["project"])), searcher, RecallPolicy())
+        found = await recall(prompt["text"], scope_of(prompt["project"]), searcher, RecallPolicy())
         seconds.append(time.perf_counter() - began)
         injected = {names[candidate.id] for candidate in found.injected}
         if injected:
@@ -104,7 +77,7 @@ async def _measure(
             counts.update(quiet=1, disturbed=bool(injected))
             continue
         relevant = set(prompt["relevant"])
-        gains.append(_ndcg([names[candidate.id] for candidate in found.candidates], relevant))
+        gains.append(ndcg([{names[candidate.id]} for candidate in found.candidates], relevant))
         counts.update(injected=len(injected), right=len(injected & relevant), relevant=len(relevant))
         counts.update(needy=1, served=bool(injected & relevant))
     return {
@@ -116,15 +89,6 @@ async def _measure(
         "tokens_per_injection": round(statistics.mean(tokens)) if tokens else 0,
         "p50_ms": round(statistics.median(seconds) * 1000, 1),
     }
-
-
-def _ndcg(ranking: Sequence[str], relevant: set[str]) -> float:
-    gain = sum(1 / math.log2(place + 2) for place, name in enumerate(ranking[:10]) if name in relevant)
-    return gain / sum(1 / math.log2(place + 2) for place in range(min(10, len(relevant))))
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 if __name__ == "__main__":
