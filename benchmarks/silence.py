@@ -29,7 +29,7 @@ from cems.core.recall.candidate import Explanation
 from cems.core.recall.engine import recall
 
 DATA = Path(__file__).parent / "data"
-TEST_DIGEST = "@@"
+TEST_DIGEST = "f1a829058f039618"
 _PROJECT = "silence/project"
 _THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
