@@ -14,8 +14,8 @@ class Candidate:
 
     `overlap`: share of the question's term weight found in the memory, 0 to 1. `hubness`: the memory's vector times the
     mean vector of its scope. `gap`: how far the score lies below the best. `margin`: how far above the sixth best.
-    `rank`: the score with what its session says for it, by which lists are sorted. `nearby`: the overlap of the memory
-    and the one on either side in its session. `cost`: tokens of its line in the block, once that was made.
+    `rank`: the score with what its session says for it, by which lists are sorted. `nearby`: the overlap of a turn of
+    a conversation and the ones on either side of it. `cost`: tokens of its line in the block, once that was made.
     """
 
     row: dict[str, Any]

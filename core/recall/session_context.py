@@ -102,7 +102,8 @@ class SessionContext:
             shift = sum(each.score - rank for each, rank in zip(placed, ranks, strict=True)) / (len(placed) or 1)
             for each, rank in zip(placed, ranks, strict=True):
                 each.rank = rank + shift
-                each.nearby = self._overlap(self._around(each.id, -1, 1))
+                # Only a turn says little alone; a fact beside what was asked for is another fact.
+                each.nearby = self._overlap(self._around(each.id, -1, 1)) if kind else 0.0
 
     def _evidence(self, candidate: Candidate, known: dict[str, Candidate]) -> dict[str, float]:
         near = [

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.fakes import throwaway
 
 from cems.core.paths import Home
-from cems.core.service.endpoint import Endpoint, read_endpoint
+from cems.core.service.endpoint import Endpoint, connect, read_endpoint
 from cems.core.service.launch import launcher_source
 from cems.core.service.lock import lock_holder
 
@@ -156,7 +156,19 @@ class DaemonHome:
     def daemon(self, *options: str, package: Path | None = None, **env: str) -> subprocess.Popen[bytes]:
         """Start a daemon as a child of the test, and wait until it listens."""
         process = self.spawn(*options, package=package, **env)
-        wait_for(lambda: process.poll() is not None or (self.pid() == process.pid and self.endpoint() is not None))
+
+        def listens() -> bool:
+            # The file of a daemon that was killed is still there when the next one has the lock.
+            endpoint = self.endpoint()
+            if self.pid() != process.pid or endpoint is None:
+                return False
+            try:
+                connect(endpoint, 1.0).close()
+            except OSError:
+                return False
+            return True
+
+        wait_for(lambda: process.poll() is not None or listens())
         return process
 
     def spawn(self, *options: str, package: Path | None = None, **env: str) -> subprocess.Popen[bytes]:
