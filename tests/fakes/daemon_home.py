@@ -16,7 +16,8 @@ from pathlib import Path
 from tests.fakes import throwaway
 
 from cems.core.paths import Home
-from cems.core.service.endpoint import Endpoint, connect, read_endpoint
+from cems.core.service.client import connect
+from cems.core.service.endpoint import Endpoint, read_endpoint
 from cems.core.service.launch import launcher_source
 from cems.core.service.lock import lock_holder
 
