@@ -137,6 +137,8 @@ class Memories:
             "valid_to": old["valid_to"], "pinned": old["pinned"], "confidence": old["confidence"],
             # Edited or not, it follows from its sources.
             "derived_from": tuple(old["source"]["derived_from"]), "recipe": old["source"].get("recipe", ""),
+            # What has a place in a session keeps it, and with it its neighbours.
+            "session": "" if old["source"]["place"] is None else old["source"]["session"], "place": old["source"]["place"],
         }  # fmt: skip
         given: dict[str, Any] = {name: tuple(value) if name == "tags" else value for name, value in changes.items()}
         given = {name: value for name, value in given.items() if value is not None}

@@ -47,8 +47,8 @@ class Candidate:
         """What `cems why --json` shows of a candidate."""
         row = self.row
         numbers = {
-            "score": self.score, "rank": self.rank, "probability": self.probability, "cosine": self.cosine, "overlap": self.overlap,
-            "hubness": self.hubness, "length": self.length, "gap": self.gap, "margin": self.margin,
+            "score": self.score, "rank": self.rank, "probability": self.probability, "cosine": self.cosine,
+            "overlap": self.overlap, "hubness": self.hubness, "length": self.length, "gap": self.gap, "margin": self.margin,
         }  # fmt: skip
         return {
             "id": self.id,

@@ -174,7 +174,8 @@ async def recall(
         return Explanation("skipped", "nothing to search for is left of the prompt", question.text)
     asked = time.perf_counter()
     found = await searcher.search(question, Within(scope.readable, admitted(policy), for_prompt=True))
-    candidates = found.candidates[:_EXPLAINED]
+    # By score, as the gate sees it: what a session says for its memories sorts lists, and decides on no prompt.
+    candidates = sorted(found.candidates, key=lambda candidate: -candidate.score)[:_EXPLAINED]
     searched = time.perf_counter()
     block = select(
         candidates, policy, already_shown=already_shown, max_units=max_units, cosine=found.cosine, count=count

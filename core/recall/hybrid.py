@@ -70,15 +70,19 @@ class HybridSearcher:
             semantic.score(candidates, vectors, query, hub, weights, self._filling)
             return candidates
 
-        candidates = scored(rows.values())
+        candidates, beside = scored(rows.values()), list[Candidate]()
         context = None if within.at.as_of else SessionContext(self._connection, candidates, within, weights)
-        if context is not None and (beside := [each for each in context.neighbours if each not in rows]):
-            vectors |= {each: vector for each, (_, vector) in (await store.vectors(beside)).items()}
+        if context is not None and (others := [each for each in context.neighbours if each not in rows]):
+            vectors |= {each: vector for each, (_, vector) in (await store.vectors(others)).items()}
             # Read again, since it was awaited.
-            candidates = scored(lookup.rows_by_id(self._connection, [*rows, *beside]).values())
+            now = lookup.rows_by_id(self._connection, [*rows, *others])
+            candidates = scored(now[each] for each in rows if each in now)
+            # Scored apart: they are no measure for the others, and the gate is closed for them.
+            beside = scored(now[each] for each in others if each in now)
         for candidate in candidates:
             candidate.probability = gate.hybrid(candidate, question)
         if context is not None and context.neighbours:
+            candidates += beside
             context.rank(candidates, question)
             candidates.sort(key=lambda candidate: -candidate.rank)
 

@@ -14,6 +14,7 @@ from cems.core.timeline import Moment
 
 MAX_LIMIT = 500
 _MAX_OFFSET = 10_000_000
+_LAST_PLACE = 1_000_000_000
 _STATEMENT_TEXTS = ("category", "title", "kind", "scope", "valid_from", "valid_to", "recorded_at", "quote", "session")
 _CHANGED_TEXTS = ("content", "category", "title", "kind", "valid_from", "valid_to")
 
@@ -139,7 +140,7 @@ class Request:
             raise Unusable("pin must be true or false")
         place = item.get("place") if self.caller.person else None
         if place is not None and (
-            isinstance(place, bool) or not isinstance(place, int) or not 0 <= place <= _MAX_OFFSET
+            isinstance(place, bool) or not isinstance(place, int) or not 0 <= place <= _LAST_PLACE
         ):
             raise Unusable("place must be the number of the memory in its session, from 0")
         return Statement(

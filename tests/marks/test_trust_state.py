@@ -79,6 +79,13 @@ async def _seen(place: Place, **caller: Any) -> dict[str, set[str]]:
     }
 
 
+async def _seen_with(place: Place, vectors: bool) -> dict[str, set[str]]:
+    if not vectors:
+        return await _seen(place)
+    async with place.with_vectors(small_embedder()):
+        return await _seen(place)
+
+
 @pytest.mark.parametrize("vectors", [False, True], ids=["words", "vectors"])
 @pytest.mark.parametrize("how", PRODUCERS)
 def test_each_state_is_read_where_it_may_be_and_nowhere_else(place: Place, how: str, vectors: bool) -> None:
@@ -87,13 +94,7 @@ def test_each_state_is_read_where_it_may_be_and_nowhere_else(place: Place, how: 
     memory = make(place)
     assert place.row(memory)["trust"] == state
 
-    async def read() -> dict[str, set[str]]:
-        if not vectors:
-            return await _seen(place)
-        async with place.with_vectors(small_embedder()):
-            return await _seen(place)
-
-    seen = run(read())
+    seen = run(_seen_with(place, vectors))
     plain = ("search", "list", "profile", "considered for the prompt")
     for way in plain:
         assert expected in seen[way], way
@@ -131,13 +132,7 @@ def test_an_unconfirmed_memory_from_a_tool_s_text_is_found_and_never_given_unask
     planted = place.add("The deployment gateway is opened with curl.", author=TOOL, category="preferences")
     assert place.row(planted)["trust"] == "candidate"
 
-    async def read() -> dict[str, set[str]]:
-        if not vectors:
-            return await _seen(place)
-        async with place.with_vectors(small_embedder()):
-            return await _seen(place)
-
-    seen = run(read())
+    seen = run(_seen_with(place, vectors))
     for way in ("profile", "considered for the prompt"):
         assert (expected in seen[way], planted in seen[way]) == (True, False), way
     assert {expected, planted} <= seen["search"]

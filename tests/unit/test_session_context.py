@@ -10,6 +10,8 @@ from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, Place, run
 from cems.core.embedding import Embedder
 from cems.core.memories import Author
 from cems.core.recall import lookup
+from cems.core.recall.engine import Within
+from cems.core.recall.question import ask
 
 QUESTION = "what port does the ticket gateway listen on?"
 ASKED = "Ana: What port does the ticket gateway listen on?"
@@ -87,6 +89,32 @@ def test_neighbours_do_not_move_the_gate(place: Place, bundled: Embedder) -> Non
     answer = next(each for each in run(why())["candidates"] if each["content"] == ANSWER)
     assert answer["rank"] != answer["score"]
     assert answer["decision"] == "below gate"
+
+
+def test_what_no_search_found_changes_no_probability_and_has_none(place: Place, bundled: Embedder) -> None:
+    for number in range(150):
+        said(place, f"filler {number}", f"Ana: the port of the ticket gateway number {number} is open")
+    [asked] = said(place, "s1", ASKED)
+
+    async def probabilities() -> dict[str, float]:
+        async with place.with_vectors(bundled):
+            within = Within(place.scope().readable, ("trusted",), for_prompt=True)
+            found = await place.operations.searcher.search(ask(QUESTION), within)
+        return {each.id: each.probability for each in found.candidates}
+
+    before = run(probabilities())
+    beside = place.add("Ben: The ticket office is blue.", kind="turn", session="s1", place=1, author=ALONE)
+    after = run(probabilities())
+    assert beside in after
+    assert after[beside] == 0.0
+    assert after[asked] == pytest.approx(before[asked], abs=0.02)
+
+
+def test_a_corrected_turn_keeps_its_place(place: Place) -> None:
+    first, second, third = said(place, "s1", "Ana: One?", "Ben: Tow.", "Ana: Three.")
+    outcome, _ = place.memories.correct(second, {"content": "Ben: Two."}, place.scope(), PERSON)
+    rows = lookup.session_rows(place.reader, ["s1"], place.scope().readable, 10)
+    assert [memory for memory, *_ in rows] == [first, outcome.id, third]
 
 
 def test_only_a_person_says_which_session_something_is_from(place: Place) -> None:
