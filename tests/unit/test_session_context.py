@@ -56,6 +56,11 @@ def test_the_order_is_that_of_the_places_and_else_of_the_telling(place: Place) -
     early = place.add("said before", session="t", place=3, author=ALONE)
     rows = lookup.session_rows(place.reader, ["s", "t"], place.scope().readable, 10)
     assert [memory for memory, *_ in rows] == [first, second, early, late]
+    # What lies in another project, or is not in use, is not even counted.
+    place.add("said in another project", session="t", place=5, author=ALONE, folder=place.beta)
+    place.memories.forget([early], place.scope(), PERSON)
+    rows = lookup.session_rows(place.reader, ["s", "t"], place.scope().readable, 10)
+    assert [memory for memory, *_ in rows] == [first, second, late]
     assert lookup.session_rows(place.reader, [], place.scope().readable, 10) == []
 
 
