@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.fakes.machine import IN_CLAUDE, Machine
+from tests.negative_eval.case import could_be_in_an_id
 
 from cems.core.service.client import OperationError
 
 PORT = "The staging database listens on port 5433."
 HOST = "The staging database runs on the host mercury."
 QUESTION = "which port does the staging database listen on, and which host does it run on"
-NEEDLE, KEPT = "5433", "mercury"
+NEEDLE, KEPT = "port 5433", "mercury"
 
 Write = Callable[[Machine, Path, str], str]
 """Writes a text; gives what became of it: a status, or `refused` for an error."""
@@ -84,6 +85,7 @@ def read_everywhere(machine: Machine, folder: Path, question: str = QUESTION) ->
 
 def only(machine: Machine, folder: Path, present: str, absent: str, question: str = QUESTION) -> None:
     """Every way out has `present`, and none has `absent`."""
+    assert not could_be_in_an_id(absent)
     for way, text in read_everywhere(machine, folder, question).items():
         assert present in text, f"{way} lost {present!r}: {text}"
         assert absent not in text, f"{way} has {absent!r}: {text}"

@@ -114,8 +114,8 @@ def test_another_project_gets_its_own_memory_and_not_this_ones(machine: Machine,
     add(machine, f"{PORT} (3)")
     add(machine, "The staging database of beta listens on port 6000. (3)", machine.beta)
     text = machine.ask(QUESTION, session=session, folder=machine.beta)
-    assert "6000" in text
-    assert "5433" not in text
+    assert "port 6000" in text
+    assert "port 5433" not in text
 
 
 def test_a_forget_counts_for_the_very_next_prompt(machine: Machine, session: str) -> None:
@@ -125,7 +125,7 @@ def test_a_forget_counts_for_the_very_next_prompt(machine: Machine, session: str
     machine.call("forget", {"id": memory})
     text = machine.ask(QUESTION, session=session)
     assert "PostgreSQL 16" in text
-    assert "5433" not in text
+    assert "port 5433" not in text
 
 
 def test_what_a_person_types_is_stored_and_recalled_in_a_new_session(machine: Machine, session: str) -> None:

@@ -33,7 +33,7 @@ def case(**changes: Any) -> Case:
     """A good case, but for the changes."""
     good = {
         "id": "c", "kind": "forgotten", "surface": "search", "remember": {"old": OLD, "kept": KEPT}, "query": QUERY,
-        "absent": ("5433",), "present": ("mercury",),
+        "absent": ("port 5433",), "present": ("mercury",),
     }  # fmt: skip
     return Case.model_validate(good | changes)
 
@@ -66,7 +66,7 @@ def test_a_leak_fails(tmp_path: Path, surface: str) -> None:
     (verdict,) = verdicts(tmp_path, case(surface=surface, remember=remember, how="nothing"))
     assert not verdict.passed
     moments = ("at once",) if surface in WITHOUT_INDEX else ("at once", "later")
-    assert verdict.leaks == [f"'5433' is there {moment}" for moment in moments]
+    assert verdict.leaks == [f"'port 5433' is there {moment}" for moment in moments]
     assert not verdict.vacuous
 
 
@@ -118,8 +118,9 @@ def test_a_product_without_boundaries_fails_the_committed_cases(
         {"present": ("database",)},
         {"absent": ("host",), "query": "which host"},
         {"absent": ("not in any memory",)},
+        {"absent": ("5433",)},
         {"present": ("not in any memory",)},
-        {"query": "is it 5433"},
+        {"query": "is it port 5433"},
         {"surface": "nowhere"},
         {"kind": "lost"},
     ],

@@ -117,7 +117,7 @@ def test_another_projects_id_is_refused_and_its_memory_stays_as_it_was(
     with pytest.raises(OperationError) as refused:
         machine.call(operation, asked(operation, named), two.beta)
     assert (refused.value.code, refused.value.exit_code) == ("not_found", 3)
-    assert "5433" not in str(refused.value)
+    assert "port 5433" not in str(refused.value)
     assert machine.call("show", {"id": two.in_alpha}, two.alpha) == before
     # The same call, from where the memory belongs.
     machine.call(operation, asked(operation, named), two.alpha)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,14 @@ Surface = Literal[
 ]
 How = Literal["", "by text", "by an agent", "nothing"]
 CASES = Path(__file__).with_name("cases.jsonl")
+
+
+_LIKE_AN_ID = re.compile(r"[0-9a-f.:_TZ-]+", re.ASCII | re.IGNORECASE)
+
+
+def could_be_in_an_id(text: str) -> bool:
+    """Whether an id, a digest or a time of day may hold the text by chance, so that not finding it proves nothing."""
+    return bool(_LIKE_AN_ID.fullmatch(text))
 
 
 class Stored(BaseModel):
@@ -51,6 +60,8 @@ class Case(BaseModel):
             raise ValueError("present must be in what stays, and not in what is taken away")
         if any(text in self.query for text in (*self.absent, *self.present)):
             raise ValueError("the query must not hold what is looked for in its answer")
+        if any(could_be_in_an_id(text) for text in (*self.absent, *self.present)):
+            raise ValueError("what is looked for must not be found in an id by chance: add a word to it")
         return self
 
 

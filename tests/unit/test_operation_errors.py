@@ -171,4 +171,4 @@ def test_a_fault_of_ours_is_no_usage_error_and_quotes_nothing(place: Place, monk
     monkeypatch.setattr(place.memories, "find", broken)
     answer = post(place, "show", b'{"id": "m_1"}')
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
-    assert "5433" not in answer.text
+    assert "port 5433" not in answer.text
