@@ -87,21 +87,21 @@ class Place:
             path.write_bytes(launcher_source(Path(sys.executable), SOURCE, self.home.root, target))
             path.chmod(0o700)
 
-    def run(self, *command: str | Path, given: bytes = b"") -> tuple[float, bytes]:
-        """Seconds a whole process takes, and its output."""
+    def run(self, *command: str | Path, given: bytes = b"", cwd: Path | None = None) -> tuple[float, bytes]:
+        """Seconds a whole process takes, and its output. It runs in `cwd`, else in the project's folder."""
         began = time.perf_counter()
         done = subprocess.run(
             command,
             input=given,
             stdout=subprocess.PIPE,
             env=self.environment,
-            cwd=self.root / "project",
+            cwd=cwd or self.root / "project",
             check=True,
         )
         return time.perf_counter() - began, done.stdout
 
-    def hook(self, given: bytes) -> tuple[float, bytes]:
-        return self.run(self.home.bin / "cems-hook", HOOK, given=given)
+    def hook(self, given: bytes, script: str = HOOK, cwd: Path | None = None) -> tuple[float, bytes]:
+        return self.run(self.home.bin / "cems-hook", script, given=given, cwd=cwd)
 
     def bare(self) -> float:
         return self.run(sys.executable, "-I", "-S", "-c", "pass")[0]
