@@ -70,6 +70,34 @@ def session_rows(
     return connection.execute(query, (*sessions, *condition[1], *scopes, limit)).fetchall() if sessions else []
 
 
+def session_term_counts(
+    connection: sqlite3.Connection, query_terms: Iterable[str], scopes: Sequence[str], condition: Condition = LIVE
+) -> dict[str, dict[str, int]]:
+    """For each of the terms that occurs: in how many rows of each session in the scopes (live ones, or those that meet
+    another condition).
+    """
+    query = (
+        "SELECT records.session, COUNT(*) FROM keywords JOIN records ON records.n = keywords.rowid "  # noqa: S608
+        f"WHERE keywords MATCH ? AND {condition[0]} AND scope IN ({_marks(scopes)}) AND records.session != '' GROUP BY 1"
+    )
+    counts = {
+        term: dict(connection.execute(query, (f'"{term}"', *condition[1], *scopes)).fetchall())
+        for term in sorted(set(query_terms))
+    }
+    return {term: found for term, found in counts.items() if found}
+
+
+def session_lengths(
+    connection: sqlite3.Connection, scopes: Sequence[str], condition: Condition = LIVE
+) -> dict[str, int]:
+    """How many index terms the rows of each session in the scopes have together."""
+    query = (
+        "SELECT session, SUM(LENGTH(terms) - LENGTH(REPLACE(terms, ' ', '')) + (terms != '')) FROM records "  # noqa: S608
+        f"WHERE session != '' AND {condition[0]} AND scope IN ({_marks(scopes)}) GROUP BY session"
+    )
+    return dict(connection.execute(query, (*condition[1], *scopes)).fetchall())
+
+
 def rows_with_value(connection: sqlite3.Connection, keys: Sequence[str]) -> list[Row]:
     """Every row with one of these value keys, live or not, newest first."""
     query = f"SELECT {_FIELDS} FROM records WHERE value_key IN ({_marks(keys)}) ORDER BY recorded_at DESC, n DESC"  # noqa: S608
