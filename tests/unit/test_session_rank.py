@@ -56,6 +56,8 @@ def test_what_a_session_says_and_what_was_noted_of_it_add_up() -> None:
 def test_a_session_without_notes_is_not_worse_than_one_with_the_worst_note() -> None:
     noted = (candidate("noted", 0.5), candidate("noted", 0.1, kind=""))
     assert ranked(candidate("said", 0.51), *noted) == ["said", "noted"]
+    said = (candidate("said", 0.5), candidate("noted", 0.51, kind=""), candidate("said", 0.1, kind=""))
+    assert ranked(*said) == ["noted", "said"]
 
 
 def test_words_decide_between_sessions_that_look_alike() -> None:
@@ -73,6 +75,8 @@ def test_a_session_that_only_shares_words_is_ranked_too_and_last() -> None:
 
 def test_rare_words_and_short_sessions_weigh_more() -> None:
     lengths = {"a": 100, "b": 100, "c": 100, "long": 1_000}
+    rare_or_usual = SessionWords({"rare": {"b": 1}, "usual": {"a": 1, "c": 1, "long": 1}}, lengths).bm25()
+    assert rare_or_usual["b"] > rare_or_usual["a"]
     assert SessionWords({"rare": {"a": 1}, "usual": {"b": 1, "a": 0, "c": 1}}, lengths).bm25()["a"] == 1.0
     scores = SessionWords({"word": {"a": 2, "long": 2}}, lengths).bm25()
     assert scores["a"] == 1.0 > scores["long"] > 0
