@@ -5,7 +5,8 @@ left out). Turns: each turn is a memory `Speaker: text`, its session and place k
 Facts: each extracted observation is a memory; relevant are those made of an evidence turn. Fractional recall at k, lists
 of exactly k, macro over questions. Conversations 1 to 5 tuned the weights, 6 to 10 report. Writes results/locomo.json.
 
-With --ablate: turns only, each part of the way left out in turn, into results/locomo_ablation.json.
+With --ablate: the turns of conversations 6 to 10, each part of the way left out in turn, into
+results/locomo_ablation.json.
 """
 
 from __future__ import annotations
@@ -94,22 +95,31 @@ def project_of(number: int) -> str:
 
 async def _measure(conversations: Sequence[Mapping[str, Any]], statements: Sequence[Named]) -> dict[str, Any]:
     async with bank(statements) as kept:
-        return {"model": kept.model, "memories": len(statements), **await _halves(kept, conversations)}
+        tuned = await _ask_all(kept, list(enumerate(conversations))[:TUNED_ON])
+        held = await _ask_all(kept, list(enumerate(conversations))[TUNED_ON:])
+        halves = {"tuned": tuned, "held": held, "all": tuned + held}
+        return {
+            "model": kept.model,
+            "memories": len(statements),
+            **{half: _means(measured) for half, measured in halves.items()},
+        }
 
 
 async def _ablate(conversations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    ways: dict[str, dict[str, Any]] = {}
-    async with bank(list(turns_of(conversations)), compared=False) as kept:
-        ways["words only"] = await _halves(kept, conversations, kept.keyword)
+    held = list(enumerate(conversations))[TUNED_ON:]
+    projects = {project_of(number) for number, _ in held}
+    ways: dict[str, list[dict[str, float]]] = {}
+    async with bank([each for each in turns_of(conversations) if each[1] in projects], compared=False) as kept:
+        ways["words only"] = await _ask_all(kept, held, kept.keyword)
         with _without_context():
-            ways["each turn alone"] = await _halves(kept, conversations)
+            ways["each turn alone"] = await _ask_all(kept, held)
         for part, names in _PARTS.items():
             with _without(names):
-                ways[f"without {part}"] = await _halves(kept, conversations)
-        ways["all"] = await _halves(kept, conversations)
+                ways[f"without {part}"] = await _ask_all(kept, held)
+        ways["all"] = await _ask_all(kept, held)
     for way, measured in ways.items():
-        print(way, json.dumps(measured), flush=True)
-    return ways
+        print(way, json.dumps(_means(measured)), flush=True)
+    return {way: _means(measured) for way, measured in ways.items()}
 
 
 @contextmanager
@@ -133,17 +143,15 @@ def _without_context() -> Iterator[None]:
         session_context._LOOKED_AT = looked_at
 
 
-async def _halves(
-    kept: Bank, conversations: Sequence[Mapping[str, Any]], searcher: Searcher | None = None
-) -> dict[str, Any]:
-    halves: dict[str, list[dict[str, float]]] = {"tuned": [], "held": []}
-    for number, conversation in enumerate(conversations):
-        for question in conversation["qa"]:
-            measured = await _ask(kept, number, question, searcher)
-            if measured is not None:
-                halves["tuned" if number < TUNED_ON else "held"].append(measured)
-    halves["all"] = halves["tuned"] + halves["held"]
-    return {half: _means(measured) for half, measured in halves.items()}
+async def _ask_all(
+    kept: Bank, conversations: Sequence[tuple[int, Mapping[str, Any]]], searcher: Searcher | None = None
+) -> list[dict[str, float]]:
+    asked = [
+        await _ask(kept, number, question, searcher)
+        for number, conversation in conversations
+        for question in conversation["qa"]
+    ]
+    return [measured for measured in asked if measured is not None]
 
 
 async def _ask(

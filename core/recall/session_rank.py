@@ -35,7 +35,7 @@ class SessionWeights:
     dated: float
 
 
-WEIGHTS = SessionWeights(said=1.0, noted=1.0, words=0.17, dated=0.54)
+WEIGHTS = SessionWeights(said=1.0, noted=0.75, words=0.17, dated=0.7)
 
 
 @dataclass(frozen=True, slots=True)
