@@ -56,7 +56,7 @@ def test_what_a_session_says_and_what_was_noted_of_it_add_up() -> None:
 def test_a_session_without_notes_is_not_worse_than_one_with_the_worst_note() -> None:
     noted = (candidate("noted", 0.5), candidate("noted", 0.1, kind=""))
     assert ranked(candidate("said", 0.51), *noted) == ["said", "noted"]
-    said = (candidate("said", 0.5), candidate("noted", 0.51, kind=""), candidate("said", 0.1, kind=""))
+    said = (candidate("said", 0.3), candidate("noted", 0.5, kind=""), candidate("said", 0.1, kind=""))
     assert ranked(*said) == ["noted", "said"]
 
 
