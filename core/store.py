@@ -7,10 +7,8 @@ it was made from and a hash of its content. One process writes it (the daemon), 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
-import time
+import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +16,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cems.core.store_row import (
+    HASHED,
+    as_arrow,
+    embedded_text,
+    literal,
+    literals,
+    live_filter,
+    matrix_of,
+    past_filter,
+    row_hash,
+    schema_of,
+    shelf_of,
+    text_digest,
+    valid_filter,
+)  # fmt: skip
 from cems.core.turnstile import Turnstile
 
 if TYPE_CHECKING:
@@ -25,21 +38,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from cems.core.centroids import Centroids
+
     Vector = NDArray[np.float32]
 
-STORE_VERSION = 2
+__all__ = [
+    "STORE_VERSION", "Hit", "Store", "StoreDamaged", "embedded_text", "live_filter", "open_store", "past_filter",
+    "text_digest", "valid_filter",
+]  # fmt: skip
+
+STORE_VERSION = 3
 """Goes up when the table's columns change. An older table is replaced by one made from the journal."""
 
 _TABLE = "memories_v"
-_FLAT_UP_TO = 20_000
+_FLAT_UP_TO = 5_000
 _OPTIMIZE_EVERY = 25
 _NAMED_AT_ONCE = 500
-# A wide margin: readers of this process may still hold a version that a shorter one would remove.
-_KEEP_VERSIONS = timedelta(minutes=5)
+_PRUNE_PATIENCE = 5.0
+"""Seconds to wait for those who read an older version."""
+_COMPACTIONS = 4
+_KEEP_ALL = timedelta(days=36_500)
 _MEAN_SAMPLE = 2_000
-_HASHED = ("id", "scope", "category", "kind", "trust", "state", "title", "content", "tags", "recorded_at", "valid_from",
-           "valid_to", "expired_at", "archived_at", "pinned", "confidence", "tokens", "source", "terms", "model", "seq",
-           "text_digest")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +84,51 @@ class Store:
         self._rows: int | None = None
         self._generation = 0
         self._indexed = False
-        self._unpruned_since: float | None = None
-        self._means: dict[str, Vector | None] = {}
+        self._centroids: Centroids | None = None
+        self._one_model: bool | None = None
         self.model = model
         self.dimension = dimension
         self.unoptimized = 0
         """Writes since the last `optimize`."""
+        self.unpruned = False
+        """Whether files on disk may still hold what was changed or deleted."""
 
     async def upsert(self, rows: Sequence[Mapping[str, Any]], vectors: Vector | None) -> None:
         """Write rows (as `cems.core.recall.lookup` gives them) with their vectors, shape (len(rows), dimension)."""
         if not rows:
             return
-        data = _arrow(rows, vectors, self.model, self.dimension)
-        async with self._changing:
+        data = as_arrow(rows, vectors, self.model, self.dimension)
+        live = [i for i, row in enumerate(rows) if row["state"] == "live"] if vectors is not None else []
+        async with self._changing, self._counting([row["id"] for row in rows]) as centroids:
             await self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(data)
+            if vectors is None:
+                self._one_model = None
+            elif centroids is not None:
+                centroids.add([rows[i]["scope"] for i in live], vectors[live])
             self._changed()
 
     async def delete(self, ids: Sequence[str]) -> None:
         """Take rows out of the table. Older versions on disk still hold them until `optimize` prunes those."""
-        if not ids:
-            return
-        async with self._changing:
-            for start in range(0, len(ids), _NAMED_AT_ONCE):
-                await self._table.delete(f"id IN ({_literals(ids[start : start + _NAMED_AT_ONCE])})")
+        for start in range(0, len(ids), _NAMED_AT_ONCE):
+            part = ids[start : start + _NAMED_AT_ONCE]
+            async with self._changing, self._counting(part):
+                await self._table.delete(f"id IN ({literals(part)})")
                 self._changed()
+
+    @asynccontextmanager
+    async def _counting(self, ids: Sequence[str]) -> AsyncIterator[Centroids | None]:
+        """Count out what the rows of these ids had in the means; whoever changes them counts in what they have then.
+
+        Where the change fails it is not known what was written: the means are made again by `take_stock`.
+        """
+        centroids, self._centroids = self._centroids, None
+        if centroids is not None:
+            where = f"id IN ({literals(ids)}) AND {self._counted}"
+            async with self._gate.reading():
+                found = await self._table.query().where(where).select(["scope", "vector"]).to_arrow()
+            centroids.remove(found.column("scope").to_pylist(), matrix_of(found.column("vector"), self.dimension))
+        yield centroids
+        self._centroids = centroids
 
     async def search_text(self, terms: Sequence[str], where: str, limit: int) -> list[Hit]:
         """The rows that BM25 ranks highest for any of the index terms, within the filter."""
@@ -106,38 +146,69 @@ class Store:
         rows = await self.size()
         if not rows:
             return []
+        if not await self._is_of_one_model():
+            where = f"({where}) AND {self._of_this_model}"
         async with self._gate.reading():
-            query = self._table.query().nearest_to(vector).distance_type("cosine").column("vector")
-            query = query.where(f"({where}) AND model = {_literal(self.model)}")
+            query = self._table.query().nearest_to(vector).distance_type("cosine").column("vector").where(where)
             if rows > _FLAT_UP_TO:
-                # Under a narrow filter the default number of probes misses most of the matching rows.
+                # No most: under a narrow filter any number of probes misses most of the matching rows.
                 query = query.minimum_nprobes(20).maximum_nprobes(0)
             return self._hits(await query.select(["id", "vector", "model"]).limit(limit).to_arrow())
 
     async def mean_vector(self, scope: str) -> Vector | None:
-        """The mean of the scope's live vectors (of a sample of at most 2,000); None where there are none."""
-        if scope in self._means:
-            return self._means[scope]
+        """The mean of the scope's live vectors; None where there are none.
+
+        Exact once `take_stock` has counted them; before, that of at most 2,000 of them: a prompt waits for it.
+        """
+        if self._centroids is not None:
+            return self._centroids.mean(scope)
         import numpy as np
 
-        generation = self._generation
-        where = f"scope = {_literal(scope)} AND state = 'live' AND model = {_literal(self.model)}"
+        where = f"scope = {literal(scope)} AND {self._counted}"
         async with self._gate.reading():
             found = await self._table.query().where(where).select(["vector"]).limit(_MEAN_SAMPLE).to_arrow()
-        vectors = _matrix(found.column("vector"), self.dimension)
-        mean = np.asarray(vectors.mean(axis=0), dtype=np.float32) if len(vectors) else None
-        if generation == self._generation:
-            self._means[scope] = mean
-        return mean
+        vectors = matrix_of(found.column("vector"), self.dimension)
+        return np.asarray(vectors.mean(axis=0), dtype=np.float32) if len(vectors) else None
+
+    async def take_stock(self) -> None:
+        """Count the vectors of every scope in one pass, unless they are counted; writing keeps them counted."""
+        if self._centroids is not None:
+            return
+        from cems.core.centroids import Centroids
+
+        centroids = Centroids(self.dimension)
+        async with self._changing, self._gate.reading():
+            query = self._table.query().where(self._counted).select(["scope", "vector"])
+            async for batch in await query.to_batches(max_batch_length=_MEAN_SAMPLE):
+                matrix = matrix_of(batch.column("vector"), self.dimension)
+                centroids.add(batch.column("scope").to_pylist(), matrix)
+            self._centroids = centroids
+
+    @property
+    def _of_this_model(self) -> str:
+        return f"model = {literal(self.model)}"
+
+    @property
+    def _counted(self) -> str:
+        return f"state = 'live' AND {self._of_this_model}"
+
+    async def _is_of_one_model(self) -> bool:
+        """Whether no row is of another model. Once that is so it stays so: what is written is of this one."""
+        if not self._one_model:
+            generation, others = self._generation, await self.count(f"model != {literal(self.model)}")
+            if generation != self._generation:
+                return False
+            self._one_model = not others
+        return self._one_model
 
     async def vectors(self, ids: Sequence[str]) -> dict[str, tuple[str, Vector]]:
         """By id, the digest of the text a vector was made from, and the vector (this model's only)."""
         if not ids:
             return {}
-        where = f"id IN ({_literals(ids)}) AND model = {_literal(self.model)}"
+        where = f"id IN ({literals(ids)}) AND model = {literal(self.model)}"
         async with self._gate.reading():
             found = await self._table.query().where(where).select(["id", "text_digest", "vector"]).to_arrow()
-        matrix = _matrix(found.column("vector"), self.dimension)
+        matrix = matrix_of(found.column("vector"), self.dimension)
         names = zip(found.column("id").to_pylist(), found.column("text_digest").to_pylist(), strict=True)
         return {memory_id: (digest, matrix[i]) for i, (memory_id, digest) in enumerate(names)}
 
@@ -162,11 +233,11 @@ class Store:
         entries: dict[str, int] = {}
         bad: dict[str, None] = {}
         async with self._gate.reading(), _reading():
-            query = self._table.query().select([*_HASHED, "row_hash", "vector"])
+            query = self._table.query().select([*HASHED, "row_hash", "vector"])
             async for batch in await query.to_batches(max_batch_length=1000):
-                matrix = _matrix(batch.column("vector"), self.dimension)
+                matrix = matrix_of(batch.column("vector"), self.dimension)
                 for i, row in enumerate(batch.drop_columns(["vector"]).to_pylist()):
-                    if row["row_hash"] != _row_hash(row, matrix[i]) or row["id"] in entries:
+                    if row["row_hash"] != row_hash(row, matrix[i]) or row["id"] in entries:
                         bad[str(row["id"])] = None
                     entries[row["id"]] = row["seq"]
         return {memory_id: seq for memory_id, seq in entries.items() if memory_id not in bad}, list(bad)
@@ -194,7 +265,7 @@ class Store:
             wanted: dict[str, Any] = {
                 "terms": FTS(base_tokenizer="whitespace", stem=False, remove_stop_words=False, lower_case=False,
                              ascii_folding=False, max_token_length=None),
-                "id": BTree(), "scope": Bitmap(), "state": Bitmap(),
+                "id": BTree(), "scope": Bitmap(), "shelf": Bitmap(), "since": BTree(), "until": BTree(),
             }  # fmt: skip
             if await self.size() > _FLAT_UP_TO:
                 wanted["vector"] = IvfSq(distance_type="cosine")
@@ -207,8 +278,8 @@ class Store:
         return {column for index in await self._table.list_indices() for column in index.columns}
 
     async def optimize(self, *, force: bool = False) -> bool:
-        """Compact fragments, bring the indexes up to date and prune old versions; only when enough was written, unless
-        forced.
+        """Compact fragments, bring the indexes up to date and remove old versions' files; only when enough was written,
+        unless forced.
         """
         if not force and self.unoptimized < _OPTIMIZE_EVERY:
             return False
@@ -216,32 +287,40 @@ class Store:
         self._indexed = False
         await self.ensure_indexes()
         async with self._changing:
-            # Asked before: what becomes old enough while this runs is not pruned by it.
-            prunes_all = self.unpruned and not self.unoptimized
-            await self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
-            if self.unoptimized:
-                # Compacting makes versions too, and the first of them still hold what was deleted.
-                self._unpruned_since = time.monotonic()
-            if prunes_all:
-                self._unpruned_since = None
+            for _ in range(_COMPACTIONS):
+                # What came of one may be compacted once more, and pruning must find nothing to compact.
+                if not (await self._table.optimize(cleanup_older_than=_KEEP_ALL)).compaction.fragments_removed:
+                    break
             self.unoptimized = 0
+            await self._prune()
+            await self._audit_centroids()
         return True
 
-    @property
-    def unpruned(self) -> bool:
-        """Whether versions on disk that still hold what was changed or deleted are old enough to be pruned now."""
-        since = self._unpruned_since
-        return since is not None and time.monotonic() - since > _KEEP_VERSIONS.total_seconds()
+    async def _prune(self) -> None:
+        """Remove every older version's files, as soon as nobody stands on one; not now where that takes long."""
+        try:
+            await asyncio.wait_for(self._gate.passed(), _PRUNE_PATIENCE)
+        except TimeoutError:
+            return
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"optimize\(cleanup_older_than=0\)")
+            # Who comes now reads the newest version, and no other process writes.
+            await self._table.optimize(cleanup_older_than=timedelta(0))
+        self.unpruned = False
+
+    async def _audit_centroids(self) -> None:
+        """Forget the means where they are not of as many rows as there are."""
+        if self._centroids is not None and self._centroids.total != await self.count(self._counted):
+            self._centroids = None
 
     def _changed(self) -> None:
         self.unoptimized += 1
         self._generation += 1
         self._rows = None
-        self._means.clear()
-        self._unpruned_since = time.monotonic()
+        self.unpruned = True
 
     def _hits(self, found: pa.Table) -> list[Hit]:
-        matrix = _matrix(found.column("vector"), self.dimension)
+        matrix = matrix_of(found.column("vector"), self.dimension)
         rows = zip(found.column("id").to_pylist(), found.column("model").to_pylist(), strict=True)
         return [Hit(memory, matrix[i] if model == self.model else None) for i, (memory, model) in enumerate(rows)]
 
@@ -251,8 +330,6 @@ class Store:
         `optimize` cannot do that: it leaves a deleted row in its fragment's file until a tenth of the fragment is gone.
         Searches under way end first; those that come meanwhile wait. Takes the table into memory once.
         """
-        import warnings
-
         async with self._changing:
             data = await self._table.query().to_arrow()
             self._table = await self._connection.create_table(self._table.name, data=data, mode="overwrite")
@@ -262,7 +339,7 @@ class Store:
                 warnings.filterwarnings("ignore", message=r"optimize\(cleanup_older_than=0\)")
                 # Safe only because this process is the single writer and nobody of it reads or writes now.
                 await self._table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
-            self.unoptimized, self._unpruned_since = 0, None
+            self.unoptimized, self.unpruned = 0, False
         await self.ensure_indexes()
 
     async def as_on_disk(self) -> Store:
@@ -274,13 +351,15 @@ class Store:
             store = Store(connection, await connection.open_table(self._table.name), self.model, self.dimension)
             # One that only looks: an index made here would collide with the one its owner is making.
             store._indexed = True
+            # Nor may its owner remove the version it looks at.
+            store._gate = self._gate
             return store
 
     async def probe(self, row: Mapping[str, Any]) -> bool:
-        """Whether a live row is found through the indexes of words, id, scope and state; not while one is still to be
+        """Whether a live row is found through the indexes of words, id, scope and shelf; not while one is still to be
         made. Raises StoreDamaged.
         """
-        where = f"id = {_literal(row['id'])} AND scope = {_literal(row['scope'])} AND state = 'live'"
+        where = f"id = {literal(row['id'])} AND scope = {literal(row['scope'])} AND shelf = {literal(shelf_of(row))}"
         async with _reading():
             if "terms" not in await self._indexed_columns():
                 return False
@@ -319,101 +398,9 @@ async def open_store(folder: Path, model: str, dimension: int) -> tuple[Store, b
     names = (await connection.list_tables()).tables
     fresh = name not in names
     table = (
-        await connection.create_table(name, schema=_schema(dimension)) if fresh else await connection.open_table(name)
+        await connection.create_table(name, schema=schema_of(dimension)) if fresh else await connection.open_table(name)
     )
     for other in names:
         if other != name and other.startswith(_TABLE):
             await connection.drop_table(other)
     return Store(connection, table, model, dimension), fresh
-
-
-def live_filter(scopes: Sequence[str], trust: Sequence[str], now: str, categories: Sequence[str] = ()) -> str:
-    """The filter of recall: live, in the scopes, of these trust states, and valid now."""
-    parts = [
-        f"scope IN ({_literals(scopes)})",
-        "state = 'live'",
-        f"trust IN ({_literals(trust)})",
-        f"(valid_from IS NULL OR valid_from <= {_literal(now)})",
-        f"(valid_to IS NULL OR valid_to > {_literal(now)})",
-    ]
-    if categories:
-        parts.append(f"category IN ({_literals(categories)})")
-    return " AND ".join(parts)
-
-
-def past_filter(scopes: Sequence[str], as_of: str, valid_at: str = "", categories: Sequence[str] = ()) -> str:
-    """The filter of what was believed at an instant and, where that is asked too, held at one (see `cems.core.timeline`).
-
-    More comes through than is sought: trust, state and the end of validity as they were are in the journal only.
-    """
-    parts = [
-        f"scope IN ({_literals(scopes)})",
-        f"recorded_at <= {_literal(as_of)}",
-        f"(expired_at IS NULL OR expired_at > {_literal(as_of)})",
-    ]
-    if valid_at:
-        parts.append(f"(valid_from IS NULL OR valid_from <= {_literal(valid_at)})")
-    if categories:
-        parts.append(f"category IN ({_literals(categories)})")
-    return " AND ".join(parts)
-
-
-def embedded_text(row: Mapping[str, Any]) -> str:
-    """The text of a memory that its vector stands for."""
-    return f"{row['title']}. {row['content']}" if row.get("title") else str(row["content"])
-
-
-def text_digest(row: Mapping[str, Any]) -> str:
-    return hashlib.sha256(embedded_text(row).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _schema(dimension: int) -> pa.Schema:
-    import pyarrow as pa
-
-    text, stamp = pa.string(), pa.string()
-    return pa.schema([
-        ("id", text), ("scope", text), ("category", text), ("kind", text), ("trust", text), ("state", text),
-        ("title", text), ("content", text), ("tags", pa.list_(text)), ("recorded_at", stamp), ("valid_from", stamp),
-        ("valid_to", stamp), ("expired_at", stamp), ("archived_at", stamp), ("pinned", pa.bool_()),
-        ("confidence", pa.float64()), ("tokens", pa.int64()), ("source", text), ("terms", text), ("model", text),
-        ("seq", pa.int64()), ("text_digest", text), ("row_hash", text), ("vector", pa.list_(pa.float32(), dimension)),
-    ])  # fmt: skip
-
-
-def _arrow(rows: Sequence[Mapping[str, Any]], vectors: Vector | None, model: str, dimension: int) -> pa.Table:
-    import numpy as np
-    import pyarrow as pa
-
-    schema = _schema(dimension)
-    matrix = np.zeros((len(rows), dimension), dtype=np.float32) if vectors is None else vectors
-    records: list[dict[str, Any]] = []
-    for row, vector in zip(rows, matrix, strict=True):
-        record = {name: row.get(name) for name in schema.names if name != "vector"}
-        record |= {"source": json.dumps(row.get("source", {}), sort_keys=True), "tags": list(row.get("tags", ())),
-                   "model": model if vectors is not None else "", "text_digest": text_digest(row)}  # fmt: skip
-        records.append(record | {"row_hash": _row_hash(record, vector)})
-    columns = {name: [record[name] for record in records] for name in schema.names if name != "vector"}
-    flat = pa.array(np.ascontiguousarray(matrix, dtype=np.float32).ravel(), type=pa.float32())
-    arrays = [pa.array(columns[field.name], type=field.type) for field in schema if field.name != "vector"]
-    return pa.Table.from_arrays([*arrays, pa.FixedSizeListArray.from_arrays(flat, dimension)], schema=schema)
-
-
-def _row_hash(row: Mapping[str, Any], vector: Vector) -> str:
-    fields = json.dumps([row.get(name) for name in _HASHED], ensure_ascii=True, default=list)
-    return hashlib.sha256(fields.encode() + vector.astype("<f4").tobytes()).hexdigest()[:32]
-
-
-def _matrix(column: Any, dimension: int) -> Vector:
-    import numpy as np
-
-    values = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    flat = values.flatten().to_numpy(zero_copy_only=False) if len(values) else np.zeros(0, dtype=np.float32)
-    return np.asarray(flat, dtype=np.float32).reshape(-1, dimension)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _literals(values: Sequence[str]) -> str:
-    return ", ".join(map(_literal, values))

@@ -11,30 +11,32 @@ class Turnstile:
     """Lets any number read, until it is shut: then it waits for those inside, and keeps others out."""
 
     def __init__(self) -> None:
-        self._inside = 0
-        self._empty = asyncio.Event()
+        self._inside: set[asyncio.Event] = set()
         self._opened: asyncio.Event | None = None
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[None]:
         while self._opened is not None:
             await self._opened.wait()
-        self._inside += 1
+        left = asyncio.Event()
+        self._inside.add(left)
         try:
             yield
         finally:
-            self._inside -= 1
-            if not self._inside:
-                self._empty.set()
+            self._inside.discard(left)
+            left.set()
+
+    async def passed(self) -> None:
+        """Wait until those who are inside now have left. Others may come and go."""
+        for left in list(self._inside):
+            await left.wait()
 
     @asynccontextmanager
     async def shut(self) -> AsyncIterator[None]:
         """For one at a time."""
         self._opened = opened = asyncio.Event()
         try:
-            while self._inside:
-                self._empty.clear()
-                await self._empty.wait()
+            await self.passed()
             yield
         finally:
             self._opened = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from cems.core.recall import gate, lookup, semantic
@@ -13,7 +13,7 @@ from cems.core.recall.engine import POOL, Found, Within, keyword_rows
 from cems.core.recall.lexical import Weights
 from cems.core.recall.question import Question
 from cems.core.recall.session_context import SessionContext
-from cems.core.store import Store, embedded_text, live_filter, past_filter
+from cems.core.store import Store, embedded_text, live_filter, past_filter, valid_filter
 
 if TYPE_CHECKING:
     from cems.core.embedding import Embedder
@@ -26,13 +26,16 @@ _TOKENS_AT_ONCE = 300
 
 
 class Followed(Protocol):
-    """A store and the last journal entry it has seen."""
+    """A store, the last journal entry it has seen, and by id the vectors (with their texts' digests) of later ones."""
 
     @property
     def store(self) -> Store: ...
 
     @property
     def applied(self) -> int: ...
+
+    @property
+    def fresh(self) -> Mapping[str, tuple[str, Vector]]: ...
 
 
 class HybridSearcher:
@@ -101,8 +104,10 @@ class HybridSearcher:
         at = within.at
         if at.as_of:
             where = past_filter(within.looked_in, at.as_of, at.valid_at, within.categories)
+        elif at.valid_at:
+            where = valid_filter(within.scopes, within.trust, at.valid_at, within.categories)
         else:
-            where = live_filter(within.scopes, within.trust, at.valid_at or within.now, within.categories)
+            where = live_filter(within.scopes, within.trust, within.now, within.categories)
         by_text, by_vector = await asyncio.gather(
             store.search_text(sorted(set(question.terms)), where, pool),
             store.search_vector(query, where, pool),
@@ -112,15 +117,21 @@ class HybridSearcher:
         return {row["id"]: row for row in within.stood(self._connection, found.values())}, vectors, len(found)
 
     async def _vectors_of_new(self, question: Question, within: Within, applied: int) -> dict[str, Vector]:
-        """Vectors of the newest few memories that the store lacks: what was said a moment ago is often asked for next."""
+        """Vectors of what the store lacks: those there are, and those of the newest few that nobody embedded yet. What
+        was said a moment ago is often asked for next."""
+        rows = self._not_in_store_yet(question, within, applied)
+        fresh = self._followed.fresh
+        vectors = {row["id"]: fresh[row["id"]][1] for row in rows if row["id"] in fresh}
         wanted: dict[str, str] = {}
         tokens = 0
-        for row in self._not_in_store_yet(question, within, applied)[:_EMBEDDED_AT_ONCE]:
+        for row in [row for row in rows if row["id"] not in vectors][:_EMBEDDED_AT_ONCE]:
             tokens += row.get("tokens") or 0
             if tokens <= _TOKENS_AT_ONCE and within.admits(row):
                 wanted[row["id"]] = embedded_text(row)
-        made = await asyncio.to_thread(self._embedder.embed, list(wanted.values()))
-        return dict(zip(wanted, made, strict=True))
+        if wanted:
+            made = await asyncio.to_thread(self._embedder.embed, list(wanted.values()))
+            vectors |= zip(wanted, made, strict=True)
+        return vectors
 
     def _not_in_store_yet(self, question: Question, within: Within, applied: int) -> list[lookup.Row]:
         rows = lookup.live_rows_after(self._connection, applied, within.looked_in, _NOT_INDEXED_YET, within.condition)

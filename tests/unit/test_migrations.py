@@ -232,7 +232,8 @@ async def write_old_table(folder: Path, name: str, dimension: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dimension"), [("memories_v1_32", 32), ("memories_v2_16", 16), ("memories_v99_32", 32)]
+    ("name", "dimension"),
+    [("memories_v1_32", 32), ("memories_v2_32", 32), ("memories_v3_16", 16), ("memories_v99_32", 32)],
 )
 def test_a_table_of_another_version_or_dimension_is_replaced_from_the_journal(
     home: Home, open_journal: OpenJournal, name: str, dimension: int
@@ -253,7 +254,7 @@ def test_a_table_of_another_version_or_dimension_is_replaced_from_the_journal(
         return (await connection.list_tables()).tables, sound, bad
 
     tables, sound, bad = asyncio.run(follow())
-    assert tables == ["memories_v2_32"]
+    assert tables == ["memories_v3_32"]
     assert sorted(sound) == [f"m_{n:024x}" for n in (1, 2, 4)]
     assert bad == []
 
