@@ -1,5 +1,8 @@
 """Feeds LanceDB from the records, in batches, and finds out by itself what LanceDB lacks.
 
+What comes one by one is embedded at once, found meanwhile by way of the records with the vectors kept here, and written
+when enough of it is together or nothing more comes: each write makes a version and a fragment that later searches open.
+
 There is no stored watermark to trust: at each start the table's rows are compared with the records, and whatever is
 missing, outdated, of another model or no longer wanted is put right. So a crash, a lost power supply, a deleted folder
 and a new model are all the same case.
@@ -26,14 +29,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cems.indexer")
 
-_BATCH = 128
+Vectors = np.ndarray[Any, np.dtype[np.float32]]
+Made = tuple[str, Vectors]
+
+_BATCH = 512
+_ENOUGH = 64
+"""Memories that are worth a write of their own. Fewer than a search looks up in the records (`hybrid._NOT_INDEXED_YET`)."""
 _NOT_THE_FILES = ("no space left", "permission denied", "too many open files", "read-only file system")
 """Reasons that say nothing of the files: a sound store is not set aside for them."""
+_IDLE_WRITE_SECONDS = 2.0
 _IDLE_OPTIMIZE_SECONDS = 3.0
-_IDLE_PRUNE_SECONDS = 20.0
+_WORTH_OPTIMIZING = 8
+"""Writes after which a short pause is used to compact; fewer wait for a long one."""
+_LONG_IDLE_SECONDS = 60.0
 _GATHER_SECONDS = 0.1
-"""Each write makes a version and a fragment that every later search opens: what comes in one go is written in one go.
-Searches find it meanwhile in the records."""
+"""What comes in one go is embedded in one go."""
 
 
 class Indexer:
@@ -48,7 +58,11 @@ class Indexer:
         self._idle = asyncio.Event()
         self._writing = asyncio.Lock()
         self._reconciled = False
+        self._hurried = False
+        self._quiet_since = time.monotonic()
         self.applied = 0
+        self.fresh: dict[str, Made] = {}
+        """Of the memories after `applied`, by id: the digest of the text, and its vector."""
         self.waiting = 0
         self.failure = ""
         """The kind of error that the last attempt to write ended with."""
@@ -102,6 +116,9 @@ class Indexer:
 
     async def settled(self, seconds: float) -> bool:
         """Wait until the store holds everything there is; False when that takes longer."""
+        if self.busy:
+            self._hurried = True
+            self._woken.set()
         try:
             await asyncio.wait_for(self._idle.wait(), seconds)
         except TimeoutError:
@@ -171,28 +188,46 @@ class Indexer:
 
     async def _follow(self) -> None:
         try:
-            await asyncio.wait_for(
-                self._woken.wait(), _IDLE_OPTIMIZE_SECONDS if self.store.unoptimized else _IDLE_PRUNE_SECONDS
-            )
+            await asyncio.wait_for(self._woken.wait(), _IDLE_WRITE_SECONDS if self.busy else _IDLE_OPTIMIZE_SECONDS)
         except TimeoutError:
-            if self.store.unoptimized or self.store.unpruned:
-                async with self._writing:
-                    await self.store.optimize(force=True)
+            await self._rest()
             return
-        if self._reconciled:
+        self._quiet_since = time.monotonic()
+        if self._reconciled and not self._hurried:
             await asyncio.sleep(_GATHER_SECONDS)
         self._woken.clear()
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """Write what is worth it, and embed the rest."""
         async with self._writing:
+            hurried, self._hurried = self._hurried or not self._reconciled, False
             if not self._reconciled:
                 await self._reconcile()
-            while rows := lookup.rows_after(self._connection, self.applied, _BATCH):
+            while len(rows := lookup.rows_after(self._connection, self.applied, _BATCH)) >= (1 if hurried else _ENOUGH):
                 await self._write(rows)
                 self.applied = rows[-1]["seq"]
-            if not await self.store.optimize():
-                # Here and not in the first search, which a prompt waits for.
-                await self.store.ensure_indexes()
-        if not self._woken.is_set():
+                await self.store.optimize()
+            await self._prepare(rows)
+            # Here and not in the first search, which a prompt waits for.
+            await self.store.ensure_indexes()
+            await self.store.take_stock()
+        if not rows and not self._woken.is_set():
             self._idle.set()
+
+    async def _rest(self) -> None:
+        """Nothing came for a while."""
+        if self.busy:
+            self._hurried = True
+            await self._catch_up()
+            return
+        enough = self.store.unoptimized >= _WORTH_OPTIMIZING
+        if enough or (
+            (self.store.unoptimized or self.store.unpruned)
+            and time.monotonic() - self._quiet_since > _LONG_IDLE_SECONDS
+        ):
+            async with self._writing:
+                await self.store.optimize(force=True)
 
     async def _reconcile(self) -> None:
         head = self._connection.execute("SELECT COALESCE(MAX(seq), 0) FROM records").fetchone()[0]
@@ -203,6 +238,7 @@ class Indexer:
         await self.store.delete([memory for memory in present if memory not in wanted])
         stale = [memory for memory, seq in wanted.items() if present.get(memory) != seq]
         self.waiting = len(stale)
+        self.fresh.clear()
         for start in range(0, len(stale), _BATCH):
             part = stale[start : start + _BATCH]
             await self._write(list(lookup.rows_by_id(self._connection, part).values()))
@@ -212,25 +248,31 @@ class Indexer:
         self.applied = head
         self._reconciled = True
 
-    async def _write(self, rows: Sequence[dict[str, Any]]) -> None:
+    async def _write(self, rows: Sequence[lookup.Row]) -> None:
         hidden = [row["id"] for row in rows if row["state"] == "hidden"]
         kept = [row for row in rows if row["state"] != "hidden"]
         await self.store.delete(hidden)
         if kept:
             await self.store.upsert(kept, await self._vectors(kept))
+        for row in rows:
+            self.fresh.pop(row["id"], None)
 
-    async def _vectors(self, rows: Sequence[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """A vector for each row: the one the store has for the same text, else a new one."""
-        known = await self.store.vectors([row["id"] for row in rows])
-        digests = [text_digest(row) for row in rows]
-        missing = [i for i, row in enumerate(rows) if row["id"] not in known or known[row["id"]][0] != digests[i]]
-        made = await asyncio.to_thread(self._embedder.embed, [embedded_text(rows[i]) for i in missing])
-        vectors = np.zeros((len(rows), self._embedder.dimension), dtype=np.float32)
-        for i in set(range(len(rows))) - set(missing):
-            vectors[i] = known[rows[i]["id"]][1]
-        if missing:
-            vectors[missing] = made
-        return vectors
+    async def _prepare(self, rows: Sequence[lookup.Row]) -> None:
+        """Have a vector for each of these rows, which are not written yet, and for no other."""
+        kept = [row for row in rows if row["state"] != "hidden"]
+        vectors: Sequence[Vectors] = list(await self._vectors(kept)) if kept else []
+        self.fresh = {row["id"]: (text_digest(row), vector) for row, vector in zip(kept, vectors, strict=True)}
+
+    async def _vectors(self, rows: Sequence[lookup.Row]) -> Vectors:
+        """A vector for each row, shape (len(rows), dimension): the one there is for the same text, else a new one."""
+        digests = {row["id"]: text_digest(row) for row in rows}
+        known = {each: made for each, made in self.fresh.items() if digests.get(each) == made[0]}
+        stored = await self.store.vectors([each for each in digests if each not in known])
+        known |= {each: made for each, made in stored.items() if digests[each] == made[0]}
+        missing = [row for row in rows if row["id"] not in known]
+        made = await asyncio.to_thread(self._embedder.embed, [embedded_text(row) for row in missing])
+        new = {row["id"]: vector for row, vector in zip(missing, made, strict=True)}
+        return np.stack([new[row["id"]] if row["id"] in new else known[row["id"]][1] for row in rows])
 
 
 def _remove(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -12,10 +11,12 @@ from tests.unit.conftest import PERSON, SHOP
 from tests.unit.followed_store import changed, equal, found, model_of, nothing, run
 
 from cems.core import indexer as indexer_module
-from cems.core import store as store_module
 from cems.core.indexer import Indexer
 from cems.core.memories import Memories, Statement
 from cems.core.paths import Home
+from cems.core.recall.engine import Within
+from cems.core.recall.hybrid import HybridSearcher
+from cems.core.recall.question import ask
 
 # -- following -------------------------------------------------------------------------------------------------------
 
@@ -100,18 +101,65 @@ def test_changes_in_one_go_are_written_in_one_go(
     run(home, work)
 
 
+def test_what_comes_alone_is_found_at_once_and_written_when_nothing_more_comes(
+    home: Home, memories: Memories, filled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer_module, "_IDLE_WRITE_SECONDS", 0.5)
+    embedder = small_embedder()
+
+    async def work(indexer: Indexer) -> None:
+        searcher = HybridSearcher(indexer._connection, indexer, embedder)
+        written = indexer.store.unoptimized
+        new = (await asyncio.to_thread(memories.remember, Statement("the cat is asleep"), SHOP, PERSON)).id
+        indexer.wake()
+        while str(new) not in indexer.fresh:
+            await asyncio.sleep(0.01)
+        embedded = len(model_of(embedder).embedded)
+        within = Within(SHOP.readable, ("trusted",))
+        first = (await searcher.search(ask("where is the cat"), within)).candidates[0]
+        assert (first.id, first.cosine is not None) == (new, True)
+        assert indexer.store.unoptimized == written
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if not indexer.busy:
+                break
+        await equal(indexer)
+        assert indexer.fresh == {}
+        assert len(model_of(embedder).embedded) == embedded
+
+    run(home, work, embedder)
+
+
+def test_many_single_changes_are_written_together(
+    home: Home, memories: Memories, filled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer_module, "_ENOUGH", 10)
+    monkeypatch.setattr(indexer_module, "_GATHER_SECONDS", 0.001)
+
+    async def work(indexer: Indexer) -> None:
+        before = indexer.store.unoptimized
+        for n in range(40):
+            await asyncio.to_thread(memories.remember, Statement(f"one of many: {n}"), SHOP, PERSON)
+            indexer.wake()
+            await asyncio.sleep(0.01)
+        assert await indexer.settled(30)
+        await equal(indexer)
+        assert 1 <= indexer.store.unoptimized - before <= 5
+
+    run(home, work)
+
+
 def test_a_store_left_alone_is_compacted_and_old_rows_are_pruned(
     home: Home, memories: Memories, filled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer_module, "_IDLE_OPTIMIZE_SECONDS", 0.05)
-    monkeypatch.setattr(indexer_module, "_IDLE_PRUNE_SECONDS", 0.05)
-    monkeypatch.setattr(store_module, "_KEEP_VERSIONS", timedelta(seconds=0.2))
+    monkeypatch.setattr(indexer_module, "_LONG_IDLE_SECONDS", 0.05)
 
     async def work(indexer: Indexer) -> None:
         await changed(indexer, lambda: memories.forget([filled[1]], SHOP, PERSON))
         for _ in range(100):
             await asyncio.sleep(0.1)
-            if not indexer.store.unoptimized and not indexer.store.unpruned and indexer.store._unpruned_since is None:
+            if not indexer.store.unoptimized and not indexer.store.unpruned:
                 break
         assert not any(b"node 22" in path.read_bytes() for path in home.store.rglob("*") if path.is_file())
         await equal(indexer)
