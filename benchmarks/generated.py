@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 
 DIMENSION = 384
+MODEL = "generated"
 WIDE, NARROW = "project:wide", "project:narrow"
 SHARES = {WIDE: 0.27, NARROW: 0.003}
 """The share of all memories that lies in each scope asked about. The rest lies in other projects."""

@@ -12,19 +12,18 @@ import asyncio
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from at_work import measure_words, measure_writes
 from bank import RESULTS, write_result
-from generated import DIMENSION, NARROW, SHARES, WIDE, Generator, Vectors
+from generated import DIMENSION, MODEL, NARROW, SHARES, WIDE, Generator, Vectors
+from measuring import apart, bare_ms, disk_mib, peak_mib, rss_mib, seconds, summary, timed
 
 from cems.core.policy import RecallPolicy
 from cems.core.recall.engine import POOL
@@ -34,12 +33,10 @@ from cems.core.trust import admitted
 
 Result = dict[str, Any]
 
-_MODEL = "generated"
 _NOW = "2026-11-01T00:00:00.000Z"
 _BLOCK = 5_000
 _NEAREST = 10
 _WARM_UP = 10
-_AT_THE_END = 500
 
 
 def main() -> int:
@@ -47,7 +44,7 @@ def main() -> int:
     options.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000, 100_000], help="memories in the store")
     options.add_argument("--questions", type=int, default=200, help="questions in each scope (default: %(default)s)")
     options.add_argument(
-        "--writes", type=int, default=0, help="single writes into the largest of the sizes up to 100,000"
+        "--writes", type=int, default=0, help="single writes, into the largest of the sizes up to 100,000"
     )
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--folder", type=Path, help="where the stores are made (default: the temporary folder)")
@@ -56,12 +53,13 @@ def main() -> int:
     for size in chosen.sizes:
         with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
             folder = Path(name)
-            result, exact = _apart(_fill, folder, size, chosen.seed, chosen.questions)
-            result |= _apart(_ask, folder, size, chosen.seed, chosen.questions, exact) | {"bare_python_ms": _bare_ms()}
+            result, exact = apart(_fill, folder, size, chosen.seed, chosen.questions)
+            result |= apart(_ask, folder, size, chosen.seed, chosen.questions, exact) | {"bare_python_ms": bare_ms()}
             _keep("sizes", {str(size): result})
             if chosen.writes and size == written_to:
-                given = (folder, size, chosen.seed, chosen.questions, chosen.writes)
-                _keep("writes", {str(size): _apart(_write, *given)})
+                given = (folder, size, chosen.seed, chosen.questions)
+                _keep("words", {str(size): apart(measure_words, *given)})
+                _keep("writes", {str(size): apart(measure_writes, *given, chosen.writes)})
     return 0
 
 
@@ -73,7 +71,7 @@ async def _fill(folder: Path, size: int, seed: int, questions: int) -> tuple[Res
     generator = Generator(size, seed)
     asked = generator.questions(questions)[1]
     exact = {scope: _Nearest(asked) for scope in SHARES}
-    store, _ = await open_store(folder, _MODEL, DIMENSION)
+    store, _ = await open_store(folder / "store", MODEL, DIMENSION)
     spent, indexing, findable = 0.0, 0.0, dict.fromkeys(SHARES, 0)
     for block in generator.blocks(_BLOCK):
         for scope, mask in block.findable.items():
@@ -81,15 +79,15 @@ async def _fill(folder: Path, size: int, seed: int, questions: int) -> tuple[Res
                 [row["id"] for row, there in zip(block.rows, mask, strict=True) if there], block.vectors[mask]
             )
             findable[scope] += int(mask.sum())
-        spent += await _seconds(store.upsert(block.rows, block.vectors))
+        spent += await seconds(store.upsert(block.rows, block.vectors))
         # As whoever follows the records does after each batch.
-        indexing += await _seconds(store.optimize())
-    indexing += await _seconds(store.optimize(force=True))
-    peak = _peak_mib()
+        indexing += await seconds(store.optimize())
+    indexing += await seconds(store.optimize(force=True))
+    peak = peak_mib()
     await store.rewrite()
     result = {
         "fill_s": round(spent, 1), "optimize_s": round(indexing, 1), "rows_per_s": round(size / (spent + indexing)),
-        "disk_mib": _disk_mib(folder), "rows_found_in": findable, "filling_peak_rss_mib": peak,
+        "disk_mib": disk_mib(folder), "rows_found_in": findable, "filling_peak_rss_mib": peak,
     }  # fmt: skip
     store.close()
     return result, {scope: nearest.ids for scope, nearest in exact.items()}
@@ -119,7 +117,7 @@ class _Nearest:
 async def _ask(folder: Path, size: int, seed: int, questions: int, exact: dict[str, list[list[str]]]) -> Result:
     terms, vectors = Generator(size, seed).questions(questions)
     began = time.perf_counter()
-    store, _ = await open_store(folder, _MODEL, DIMENSION)
+    store, _ = await open_store(folder / "store", MODEL, DIMENSION)
     result: Result = {"open_s": round(time.perf_counter() - began, 3)}
     for scope in (WIDE, NARROW):
         where = _filter(scope)
@@ -131,17 +129,17 @@ async def _ask(folder: Path, size: int, seed: int, questions: int, exact: dict[s
         times: dict[str, list[float]] = {"vector": [], "text": [], "both": []}
         recalls: list[float] = []
         for i in range(questions):
-            seconds, hits = await _timed(store.search_vector(vectors[i], where, POOL))
-            times["vector"].append(seconds)
-            times["text"].append((await _timed(store.search_text(terms[i], where, POOL)))[0])
-            times["both"].append((await _timed(_both(store, terms[i], vectors[i], where)))[0])
+            took, hits = await timed(store.search_vector(vectors[i], where, POOL))
+            times["vector"].append(took)
+            times["text"].append((await timed(store.search_text(terms[i], where, POOL)))[0])
+            times["both"].append((await timed(_both(store, terms[i], vectors[i], where)))[0])
             recalls.append(_recall(hits, vectors[i], exact[scope][i]))
         result[scope.partition(":")[2]] = {
             "mean_vector_ms": round(mean * 1000, 2), "recall_at_10": round(float(np.mean(recalls)), 4),
-            **{name: _summary(seconds) for name, seconds in times.items()},
+            **{name: summary(each) for name, each in times.items()},
         }  # fmt: skip
     store.close()
-    return result | {"asking_rss_mib": _rss_mib(), "asking_peak_rss_mib": _peak_mib()}
+    return result | {"asking_rss_mib": rss_mib(), "asking_peak_rss_mib": peak_mib()}
 
 
 async def _both(store: Store, terms: Sequence[str], vector: Vectors, where: str) -> None:
@@ -159,115 +157,7 @@ def _filter(scope: str) -> str:
     return live_filter((scope, USER, SHARED), admitted(RecallPolicy()), _NOW)
 
 
-# -- writing -------------------------------------------------------------------------------------------------------------
-
-
-async def _write(folder: Path, size: int, seed: int, questions: int, writes: int) -> Result:
-    """Single writes, a search after each, and what `Indexer` calls after a write, while searches go on."""
-    generator = Generator(size, seed)
-    terms, vectors = generator.questions(questions)
-    more = generator.block(size, writes)
-    where = _filter(WIDE)
-    store, _ = await open_store(folder, _MODEL, DIMENSION)
-    disk = _disk_mib(folder)
-    times: dict[str, list[float]] = {"before": [], "write": [], "between": [], "readable": [], "upkeep": []}
-
-    async def ask(i: int) -> float:
-        return (await _timed(_both(store, terms[i % questions], vectors[i % questions], where)))[0]
-
-    for i in range(_WARM_UP + questions):
-        times["before"].append(await ask(i))
-    del times["before"][:_WARM_UP]
-    most, asked_in_upkeep = disk, list[float]()
-    began = time.perf_counter()
-    for i in range(writes):
-        row, vector = more.rows[i], more.vectors[i : i + 1]
-        seconds, _ = await _timed(store.upsert([row], vector))
-        times["write"].append(seconds)
-        found, hits = await _timed(store.search_vector(vector[0], f"id = '{row['id']}'", 1))
-        assert [hit.id for hit in hits] == [row["id"]]
-        times["readable"].append(seconds + found)
-        times["between"].append(await ask(i))
-        upkeep = asyncio.create_task(_timed(store.optimize()))
-        await asyncio.sleep(0)
-        while not upkeep.done():
-            asked_in_upkeep.append(await ask(i + len(asked_in_upkeep)))
-        took, did = await upkeep
-        if did:
-            times["upkeep"].append(took)
-            most = max(most, _disk_mib(folder))
-    total = time.perf_counter() - began
-    most, peak = max(most, _disk_mib(folder)), _peak_mib()
-    idle, _ = await _timed(store.optimize(force=True))
-    afterwards, left = [await ask(i) for i in range(questions)], _disk_mib(folder)
-    await store.rewrite()
-    compacted = _disk_mib(folder)
-    store.close()
-    result: Result = {name: _summary(seconds) for name, seconds in times.items() if seconds}
-    end = times["between"][-_AT_THE_END:]
-    return result | {
-        "writes": writes, "seconds": round(total, 1), "at_the_end": _summary(end), "afterwards": _summary(afterwards),
-        "in_upkeep": _summary(asked_in_upkeep) if asked_in_upkeep else {}, "idle_optimize_s": round(idle, 2),
-        "disk_before_mib": disk, "disk_most_mib": most, "disk_after_idle_mib": left, "disk_compacted_mib": compacted,
-        "p95_ratio": round(_summary(end)["p95_ms"] / _summary(times["before"])["p95_ms"], 2),
-        "disk_ratio": round(most / compacted, 2), "peak_rss_mib": peak,
-    }  # fmt: skip
-
-
-# -- measuring -----------------------------------------------------------------------------------------------------------
-
-
-def _apart(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """What a coroutine function gives in a process of its own, so that its memory is its own too."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_run, function, *arguments).result()
-
-
-def _run(function: Callable[..., Any], *arguments: Any) -> Any:
-    return asyncio.run(function(*arguments))
-
-
-async def _timed(work: Awaitable[Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
-    result = await work
-    return time.perf_counter() - began, result
-
-
-async def _seconds(work: Awaitable[Any]) -> float:
-    return (await _timed(work))[0]
-
-
-def _summary(seconds: Sequence[float]) -> dict[str, float]:
-    return {
-        "p50_ms": round(float(np.percentile(seconds, 50)) * 1000, 2),
-        "p95_ms": round(float(np.percentile(seconds, 95)) * 1000, 2),
-    }
-
-
-def _bare_ms() -> float:
-    """The yardstick of this machine and minute: the median time of a bare interpreter."""
-    seconds = []
-    for _ in range(15):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
-        seconds.append(time.perf_counter() - began)
-    return _summary(seconds)["p50_ms"]
-
-
-def _disk_mib(folder: Path) -> float:
-    return round(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20, 1)
-
-
-def _rss_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
-
-
-def _peak_mib() -> float:
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
+# -- keeping -------------------------------------------------------------------------------------------------------------
 
 
 def _keep(part: str, found: Result) -> None:
