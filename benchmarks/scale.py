@@ -1,8 +1,9 @@
-"""What the number of memories costs: `python benchmarks/scale.py [--sizes 1000 10000 100000] [--writes 5000]`.
+"""What the number of memories costs: `python benchmarks/scale.py [--sizes 1000 10000 100000] [--writes 5000] [--bulk N]`.
 
 The store at each size, filled by its own `upsert` with generated memories (see `generated.py`): two searches as recall asks
 them, in a scope of 27 % and one of .3 % of all rows, with recall@10 against exact search; size, time, memory. `--writes`:
-single writes between the searches. Each measurement is a process of its own. Prints tables and writes `benchmarks/results/scale.json`, part by part.
+single writes between the searches. `--bulk`: `cems add --from-jsonl` through a real daemon, beside the embedder alone.
+Each measurement is a process of its own. Prints tables and writes `benchmarks/results/scale.json`, part by part.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 from at_work import measure_words, measure_writes
 from bank import RESULTS, write_result
+from bulk import measure_bulk
 from generated import DIMENSION, MODEL, NARROW, SHARES, WIDE, Generator, Vectors
 from measuring import apart, bare_ms, disk_mib, peak_mib, rss_mib, seconds, summary, timed
 
@@ -46,6 +48,7 @@ def main() -> int:
     options.add_argument(
         "--writes", type=int, default=0, help="single writes, into the largest of the sizes up to 100,000"
     )
+    options.add_argument("--bulk", type=int, default=0, help="lines given to `cems add --from-jsonl`")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--folder", type=Path, help="where the stores are made (default: the temporary folder)")
     chosen = options.parse_args()
@@ -60,6 +63,8 @@ def main() -> int:
                 given = (folder, size, chosen.seed, chosen.questions)
                 _keep("words", {str(size): apart(measure_words, *given)})
                 _keep("writes", {str(size): apart(measure_writes, *given, chosen.writes)})
+    if chosen.bulk:
+        _keep("bulk", {str(chosen.bulk): measure_bulk(chosen.bulk, chosen.seed)})
     return 0
 
 

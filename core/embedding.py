@@ -62,13 +62,14 @@ class Embedder:
         """The unit vectors of stored texts, shape (len(texts), dimension)."""
         import numpy as np
 
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        parts = []
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        # The model pads each text of a batch to the longest: what is of one length goes together.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(texts), batch):
+            part = order[start : start + batch]
             with self._alone(lambda: not self._busy and not self._questions):
-                parts += list(self._model.passage_embed(list(texts[start : start + batch]), batch_size=batch))
-        return _unit(np.stack(parts))
+                vectors[part] = list(self._model.passage_embed([texts[i] for i in part], batch_size=batch))
+        return _unit(vectors)
 
     @contextmanager
     def _alone(self, free: Callable[[], bool]) -> Iterator[None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.test_cli_stand_in import MEMORY, Document, StandIn, page, standing_in
 
+from cems.core.cli import console
 from cems.core.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
@@ -117,6 +118,24 @@ def test_lines_of_a_file_go_in_batches(daemon: StandIn, tmp_path: Path, capsys: 
     assert output.out == "249 lines remembered, 1 line refused\n"
     assert "line 8 refused" in output.err
     assert "colour" in output.err
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_progress_is_shown_to_who_watches_and_to_nobody_else(
+    daemon: StandIn, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
+    daemon.answers["add_many"] = lambda payload: {"results": [{"status": "added"} for _ in payload["items"]]}
+    monkeypatch.setattr(console, "is_terminal", lambda stream: watched and stream is sys.stderr)
+    # What rich asks to know whether it can draw.
+    monkeypatch.setenv("FORCE_COLOR" if watched else "NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    file = tmp_path / "notes.jsonl"
+    file.write_text("\n".join(json.dumps({"content": f"fact {number}"}) for number in range(250)))
+    assert main(["add", "--from-jsonl", str(file)]) == 0
+    output = capsys.readouterr()
+    assert output.out == "250 lines remembered\n"
+    assert ("remembering" in output.err) == watched
+    assert watched or output.err == ""
 
 
 @pytest.mark.parametrize(
