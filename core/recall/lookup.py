@@ -18,6 +18,8 @@ LIVE: Condition = ("state = 'live'", ())
 WAITING: Condition = ("state = 'live' AND trust IN ('candidate', 'disputed')", ())
 """What waits for a person's verdict."""
 ANY: Condition = ("state != 'hidden'", ())
+_IS_LIVE = "state = 'live'"
+_MOST_RANKED = 1_500
 _FIELDS = "id, scope, trust, state, closed_by, seq, terms, body"
 
 
@@ -112,7 +114,7 @@ def keyword_rows(
     condition: Condition = LIVE,
 ) -> list[Row]:
     """The live rows in the scopes (or those that meet another condition) that BM25 ranks highest for any of the terms."""
-    wanted = sorted(set(query_terms))
+    wanted = _worth_a_search(connection, sorted(set(query_terms)), scopes, condition)
     if not wanted:
         return []
     # Terms are letters and digits only; the quotes keep FTS5 from reading `or`, `near` and the like as operators.
@@ -123,6 +125,30 @@ def keyword_rows(
         f"AND {condition[0]} AND scope IN ({_marks(scopes)}) ORDER BY keywords.rank LIMIT ?"
     )
     return list(map(_row, connection.execute(query, (match, *condition[1], *scopes, limit))))
+
+
+def _worth_a_search(
+    connection: sqlite3.Connection, wanted: list[str], scopes: Sequence[str], condition: Condition
+) -> list[str]:
+    """Of these terms those that lead to something here, the rarest first, until they lead to many memories.
+
+    FTS5 ranks every memory of every scope that holds one of the terms, 5 µs each: of 100,000 memories a common word is in
+    thousands, and says the least. In small homes every term is looked up.
+    """
+    whole = connection.execute("SELECT COALESCE(SUM(live), 0) FROM scope_sizes").fetchone()[0]
+    if whole <= _MOST_RANKED or _IS_LIVE not in condition[0]:
+        return wanted
+    counts = term_counts(connection, wanted, scopes)
+    # What a term is in everywhere, going by how much of everything these scopes are.
+    share = live_count(connection, scopes) / whole
+    chosen: list[str] = []
+    ranked = 0.0
+    for term in sorted(counts, key=lambda term: (counts[term], term)):
+        ranked += counts[term] / share
+        if chosen and ranked > _MOST_RANKED:
+            break
+        chosen.append(term)
+    return chosen
 
 
 def rows_after(connection: sqlite3.Connection, seq: int, limit: int) -> list[Row]:

@@ -94,3 +94,25 @@ def test_a_question_of_very_many_terms_is_answered(memories: Memories, journal: 
     assert lookup.term_counts(journal.connection, many, NOWHERE.readable) == {"needle7999x": 1}
     assert lookup.keyword_rows(journal.connection, [], NOWHERE.readable, 5) == []
     assert lookup.term_counts(journal.connection, [], NOWHERE.readable) == {}
+
+
+def test_in_a_large_home_the_rare_words_of_a_question_are_looked_up(
+    memories: Memories, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(12):
+        memories.remember(Statement(f"the kettle number {n} whistles"), NOWHERE, PERSON)
+    rare = memories.remember(Statement("the kettle in the zeppelin whistles"), NOWHERE, PERSON).id
+    asked = terms("kettle zeppelin whistles submarine")
+
+    def found(limit: int = 20) -> list[str]:
+        return [row["id"] for row in lookup.keyword_rows(journal.connection, asked, NOWHERE.readable, limit)]
+
+    assert len(found()) == 13
+    monkeypatch.setattr(lookup, "_MOST_RANKED", 5)
+    assert found() == [rare]
+    # The rarest is looked up however common it is.
+    everywhere = lookup.keyword_rows(journal.connection, terms("kettle"), NOWHERE.readable, 20)
+    assert len(everywhere) == 13
+    assert lookup.keyword_rows(journal.connection, terms("submarine"), NOWHERE.readable, 20) == []
+    # The counts are of live memories: a question about others is asked with every word.
+    assert len(lookup.keyword_rows(journal.connection, asked, NOWHERE.readable, 20, lookup.ANY)) == 13
