@@ -34,7 +34,9 @@ def measure_bulk(count: int, seed: int) -> dict[str, Any]:
     before = _embedder_rate(texts[: max(200, count // 10)])
     with tempfile.TemporaryDirectory(prefix="cems-") as name:
         place = Place(Path(name).resolve())
-        place.environment["PYTHONPATH"] = str(SOURCE)
+        # A person's file, from a terminal outside any agent.
+        place.environment = {**place.environment, "PYTHONPATH": str(SOURCE)}
+        del place.environment["CLAUDECODE"]
         file = place.root / "lines.jsonl"
         file.write_text("\n".join(map(json.dumps, lines)) + "\n", "utf-8")
         client = Client(place.home, {"client": "cli", "version": __version__, "cwd": str(place.root / "project")})
