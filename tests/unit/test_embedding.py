@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cems.core import embedding, tokens
 from cems.core.embedding import (
@@ -52,6 +54,21 @@ def test_a_long_batch_gives_each_text_its_own_vector(bundled: Embedder) -> None:
     whole = bundled.embed(texts)
     for n in (0, 7, 8, 19):
         assert whole[n] @ bundled.embed([texts[n]])[0] > 0.98
+
+
+@given(st.lists(st.integers(0, 6_000), max_size=40))
+def test_batches_are_of_like_length_and_bounded_and_each_text_keeps_its_place(lengths: list[int]) -> None:
+    batches: list[list[int]] = []
+
+    class Measuring:
+        def passage_embed(self, texts: list[str], **_: object) -> list[object]:
+            batches.append([len(text) for text in texts])
+            return [np.array([len(text) + 1, 1.0]) for text in texts]
+
+    vectors = Embedder(Measuring(), "measuring", 2).embed(["x" * length for length in lengths])
+    assert np.allclose(vectors[:, 0] / np.maximum(vectors[:, 1], 1e-9), np.array(lengths) + 1, rtol=1e-3)
+    assert [length for batch in batches for length in batch] == sorted(lengths)
+    assert all(len(batch) <= 8 and (len(batch) == 1 or len(batch) * max(batch) <= 2_400) for batch in batches)
 
 
 def test_a_query_that_fails_does_not_hold_up_the_next_call() -> None:
