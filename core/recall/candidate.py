@@ -15,7 +15,8 @@ class Candidate:
     `overlap`: share of the question's term weight found in the memory, 0 to 1. `hubness`: the memory's vector times the
     mean vector of its scope. `gap`: how far the score lies below the best. `margin`: how far above the sixth best.
     `rank`: the score with what its session says for it, by which lists are sorted. `nearby`: the overlap of a turn of
-    a conversation and the ones on either side of it. `cost`: tokens of its line in the block, once that was made.
+    a conversation and the ones on either side of it. `feedback`: the log-odds by which marks moved `probability`. `cost`:
+    tokens of its line in the block, once that was made.
     """
 
     row: dict[str, Any]
@@ -31,6 +32,7 @@ class Candidate:
     gap: float = 0.0
     margin: float = 0.0
     probability: float = 0.0
+    feedback: float = 0.0
     cost: int | None = None
     decision: Decision = ""
 
@@ -49,6 +51,7 @@ class Candidate:
         numbers = {
             "score": self.score, "rank": self.rank, "probability": self.probability, "cosine": self.cosine,
             "overlap": self.overlap, "hubness": self.hubness, "length": self.length, "gap": self.gap, "margin": self.margin,
+            "feedback": self.feedback,
         }  # fmt: skip
         return {
             "id": self.id,

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 from cems.core.policy import RecallPolicy
 from cems.core.recall import gate, lexical, lookup
 from cems.core.recall.candidate import Candidate, Explanation
+from cems.core.recall.feedback import Feedback
 from cems.core.recall.lexical import Weights
 from cems.core.recall.question import Question, ask
 from cems.core.recall.render import Count
@@ -163,10 +164,12 @@ async def recall(
     already_shown: Collection[str] = (),
     max_units: int = 9_500,
     count: Count | None = None,
+    feedback: Feedback | None = None,
 ) -> Explanation:
     """Everything from the prompt to the block. Deterministic for the same memories, prompt and session.
 
-    `count` counts tokens exactly; without it their number is estimated from what is stored with each memory.
+    `count` counts tokens exactly; without it their number is estimated from what is stored with each memory. `feedback`
+    moves the gate by what was said of the memories before.
     """
     started = time.perf_counter()
     question = ask(prompt)
@@ -176,6 +179,8 @@ async def recall(
     found = await searcher.search(question, Within(scope.readable, admitted(policy), for_prompt=True))
     # By score, as the gate sees it: what a session says for its memories sorts lists, and decides on no prompt.
     candidates = sorted(found.candidates, key=lambda candidate: -candidate.score)[:_EXPLAINED]
+    if feedback is not None:
+        _learn(candidates, feedback)
     searched = time.perf_counter()
     block = select(
         candidates, policy, already_shown=already_shown, max_units=max_units, cosine=found.cosine, count=count
@@ -202,6 +207,13 @@ async def recall(
         },
     }
     return explanation
+
+
+def _learn(candidates: Sequence[Candidate], feedback: Feedback) -> None:
+    moved = feedback([candidate.id for candidate in candidates])
+    for candidate in candidates:
+        candidate.feedback = moved.get(candidate.id, 0.0)
+        candidate.probability = gate.shifted(candidate.probability, candidate.feedback)
 
 
 def _no_cosine(_one: Candidate, _other: Candidate) -> None:

@@ -11,7 +11,7 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from typing import Any, Protocol
 
@@ -137,9 +137,7 @@ class HookService:
         if self._searcher is None:
             return Explanation("skipped", "there are no memories yet")
         shown = set(self.sessions.get(session).shown) if session else set()
-        return await recall(
-            prompt, scope, self._searcher, self.policy, already_shown=shown, max_units=max_units, count=self.count
-        )
+        return await self._recalled(self._searcher, prompt, scope, shown, max_units)
 
     def close(self) -> None:
         self.sessions.close()
@@ -217,9 +215,7 @@ class HookService:
             prompt = session.last_message
         if not prompt.strip() or _SLASH_COMMAND.match(prompt) or self._searcher is None:
             return ""
-        explanation = await recall(
-            prompt, scope, self._searcher, self.policy, already_shown=session.shown, max_units=limit, count=self.count
-        )
+        explanation = await self._recalled(self._searcher, prompt, scope, session.shown, limit)
         if explanation.block:
             self.sessions.give(session, [candidate.id for candidate in explanation.injected], "prompt")
         logger.info(
@@ -228,6 +224,14 @@ class HookService:
             explanation.stages.get("search_ms", 0),
         )  # fmt: skip
         return explanation.block
+
+    async def _recalled(
+        self, searcher: Searcher, prompt: str, scope: SessionScope, shown: Collection[str], limit: int
+    ) -> Explanation:
+        return await recall(
+            prompt, scope, searcher, self.policy, already_shown=shown, max_units=limit, count=self.count,
+            feedback=self.sessions.feedback,
+        )  # fmt: skip
 
     async def _command(
         self, name: str, text: str, event: HookEvent, scope: SessionScope, context: Mapping[str, str], limit: int

@@ -12,9 +12,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from cems.core.recall.feedback import Marks, of_all, of_memory
 
 logger = logging.getLogger("cems.sessions")
 
@@ -61,6 +63,9 @@ class Sessions:
         self._dirty: set[str] = set()
         self._emptied: set[str] = set()
         self._usage: dict[str, tuple[int, int, int]] = {}
+        self._all_marks = Marks(
+            *self._connection.execute("SELECT IFNULL(SUM(useful), 0), IFNULL(SUM(noise), 0) FROM usage").fetchone()
+        )
 
     def get(self, session_id: str) -> Session:
         """The session, from memory, from the file, or new."""
@@ -101,6 +106,18 @@ class Sessions:
         """A person's or an agent's word on whether a memory helped."""
         with self._lock:
             self._count(memory, useful=int(useful), noise=int(not useful))
+            self._all_marks = _sum(self._all_marks, Marks(int(useful), int(not useful)))
+
+    def feedback(self, memories: Sequence[str]) -> dict[str, float]:
+        """How many log-odds the marks move each of these memories; nothing when the marks cannot be read."""
+        with self._lock:
+            try:
+                marks = self._marks(memories)
+            except sqlite3.Error as error:
+                logger.error("the marks cannot be read (%s)", type(error).__name__)
+                return {}
+            everywhere = of_all(self._all_marks)
+            return {memory: of_memory(marks[memory]) + everywhere for memory in memories}
 
     def skip(self, memory: str) -> None:
         """The person wants to decide about this memory tomorrow."""
@@ -201,6 +218,16 @@ class Sessions:
         old = self._usage.get(memory, (0, 0, 0))
         self._usage[memory] = (old[0] + shown, old[1] + useful, old[2] + noise)
 
+    def _marks(self, memories: Sequence[str]) -> dict[str, Marks]:
+        places = ",".join("?" * len(memories))
+        stored = self._connection.execute(
+            f"SELECT memory, useful, noise FROM usage WHERE memory IN ({places})",  # noqa: S608
+            memories,
+        )
+        written = {memory: Marks(useful, noise) for memory, useful, noise in stored}
+        waiting = {memory: Marks(*self._usage.get(memory, (0, 0, 0))[1:]) for memory in memories}
+        return {memory: _sum(written.get(memory, Marks()), waiting[memory]) for memory in memories}
+
     def _load(self, session_id: str) -> Session:
         row = self._connection.execute(
             "SELECT session, agent, scope, started, seen, ended FROM sessions WHERE session = ?", (session_id,)
@@ -212,6 +239,10 @@ class Sessions:
         )
         known, agent, scope, started, seen, ended = row
         return Session(known, agent, scope, started, seen, bool(ended), shown)
+
+
+def _sum(one: Marks, other: Marks) -> Marks:
+    return Marks(one.useful + other.useful, one.noise + other.noise)
 
 
 def _today() -> str:
