@@ -90,7 +90,8 @@ async def home(folder: Path, size: int, seed: int, questions: int) -> AsyncItera
     try:
         assert await indexer.settled(600)
         asked = [
-            Question(" ".join(terms), tuple(terms), False, False, False) for terms in generator.questions(questions)[0]
+            Question(" ".join(terms), tuple(terms), False, False, False, 0, 0.0)
+            for terms in generator.questions(questions)[0]
         ]
         yield Home(
             folder,
@@ -178,7 +179,7 @@ async def _watch_disk(folder: Path, sizes: list[float]) -> None:
 async def _until_found(there: Home, words: str, memory: str) -> None:
     """Search for the memory's own words until it is found with a cosine."""
     terms = tuple(dict.fromkeys(words.split()))
-    question = Question(words, terms, False, False, False)
+    question = Question(words, terms, False, False, False, 0, 0.0)
     within = Within((WIDE, USER, SHARED), admitted(RecallPolicy()))
     while True:
         found = await there.searcher.search(question, within)

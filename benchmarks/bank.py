@@ -16,10 +16,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cems.core.embedding import BUNDLED, load_embedder
+from cems.core.embedding import BUNDLED, Embedder, load_embedder
 from cems.core.indexer import Indexer
 from cems.core.journal import Journal, connect
 from cems.core.memories import Author, Memories, Statement
@@ -35,6 +36,7 @@ from cems.core.tokens import count_tokens
 from cems.core.trust import admitted
 
 RESULTS = Path(__file__).parent / "results"
+_PERSON = Author("person")
 PATIENCE = 3_600.0
 _BATCH = 500
 
@@ -50,11 +52,41 @@ class Bank:
     A statement that says the same as an earlier one is one memory with two names.
     """
 
-    model: str
-    reader: sqlite3.Connection
+    embedder: Embedder
     hybrid: Searcher
     keyword: Searcher
+    reader: sqlite3.Connection
+    gateway: Memories
+    indexer: Indexer
     names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def model(self) -> str:
+        return self.embedder.identity
+
+    async def add(self, statements: Iterable[Named], *, compared: bool = True) -> list[str]:
+        """Keep statements; returns their ids once the store has them."""
+        if compared:
+            kept = [
+                (str(self.gateway.remember(said, scope_of(project), _PERSON).id), called)
+                for called, project, said in statements
+            ]
+        else:
+            kept = list(_append(self.gateway, list(statements), _PERSON))
+        for memory, called in kept:
+            self.names[memory].add(called)
+        await self._settle()
+        return [memory for memory, _ in kept]
+
+    async def remove(self, ids: Sequence[str], project: str | None) -> None:
+        """Forget memories of a project or of the person's own."""
+        self.gateway.forget(ids, scope_of(project), _PERSON)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        self.indexer.wake()
+        if not await self.indexer.settled(PATIENCE):
+            raise TimeoutError("the store did not take all memories in")
 
     async def ranking(self, question: str, scope: SessionScope, searcher: Searcher | None = None) -> list[Candidate]:
         """What a search for this finds, best first."""
@@ -64,34 +96,26 @@ class Bank:
 
 @asynccontextmanager
 async def bank(statements: Iterable[Named], *, compared: bool = True) -> AsyncIterator[Bank]:
-    """Keep statements, each with its name in the data and its project (None for the person's own).
+    """Keep statements in a temporary folder.
 
     Where they are not `compared`, each is a memory of its own whatever the others say, and asking what it contradicts is
     left out: tens of thousands of sentences, some of which were said in several sessions, take minutes less.
     """
     with tempfile.TemporaryDirectory() as name:
-        folder, key, person = Path(name), b"benchmark" * 4, Author("person")
+        folder, key = Path(name), b"benchmark" * 4
         journal = Journal(folder / "journal.db", Records(key))
         gateway = Memories(journal, key, count_tokens)
-        names: dict[str, set[str]] = defaultdict(set)
-        if compared:
-            for called, project, statement in statements:
-                outcome = gateway.remember(statement, scope_of(project), person)
-                names[str(outcome.id)].add(called)
-        else:
-            for memory, called in _append(gateway, list(statements), person):
-                names[memory].add(called)
         reader = connect(folder / "journal.db", write=False)
-        embedder = load_embedder(BUNDLED)
+        embedder = bundled()
         indexer = Indexer(folder / "store", reader, embedder)
         await indexer.open()
         following = asyncio.create_task(indexer.run())
         try:
-            if not await indexer.settled(PATIENCE):
-                raise TimeoutError("the store did not take all memories in")
-            await indexer.store.optimize(force=True)
             searchers = HybridSearcher(reader, indexer, embedder), KeywordSearcher(reader, "benchmark")
-            yield Bank(embedder.identity, reader, *searchers, names)
+            made = Bank(embedder, *searchers, reader, gateway, indexer)
+            await made.add(statements, compared=compared)
+            await indexer.store.optimize(force=True)
+            yield made
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -109,6 +133,12 @@ def _append(gateway: Memories, statements: Sequence[Named], author: Author) -> I
             drafts.append(gateway.draft("remember", memory.id, body, author, salt))
             yield memory.id, called
         gateway.append(drafts)
+
+
+@lru_cache(maxsize=1)
+def bundled() -> Embedder:
+    """The bundled model, loaded once."""
+    return load_embedder(BUNDLED)
 
 
 def scope_of(project: str | None) -> SessionScope:

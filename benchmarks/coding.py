@@ -4,7 +4,8 @@
 
 Protocol: each prompt's scope is its project plus the person's own; superseded memories are left out. nDCG@10 over the
 prompts that need a memory; precision and recall over what is injected; the share of prompts that need nothing and get
-something. Real parts throughout: journal, LanceDB, the bundled model. Writes benchmarks/results/coding.json.
+something. With the superseded ones kept beside what replaced them: how often the newer stands first. Real parts
+throughout: journal, LanceDB, the bundled model. Writes benchmarks/results/coding.json.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bank import bank, data_file, digest, json_lines, ndcg, scope_of, write_result
+from bank import Named, bank, data_file, digest, json_lines, ndcg, scope_of, write_result
 
 from cems.core.memories import Statement
 from cems.core.policy import RecallPolicy
@@ -33,28 +34,51 @@ def main() -> int:
     result["data"] = {path.name: digest(path) for path in paths}
     for mode in ("hybrid", "keyword"):
         print(mode, json.dumps(result[mode]))
+    print("newer first", result["newer_first"])
     print("written to", write_result("coding", result))
     return 0
 
 
-async def _run(memories: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    statements = [
+def statements_of(memories: Iterable[Mapping[str, Any]], *, superseded: bool = False) -> list[Named]:
+    """The memories of the set, each recorded when the set says, those that others superseded only where wanted."""
+    return [
         (
             memory["id"],
             None if memory["project"] == "*" else memory["project"],
-            Statement(memory["text"], category=_CATEGORIES.get(memory["type"], memory["type"])),
+            Statement(
+                memory["text"],
+                category=_CATEGORIES.get(memory["type"], memory["type"]),
+                recorded_at=memory["created"],
+            ),
         )
         for memory in memories
-        if not memory.get("superseded_by")
+        if superseded or not memory.get("superseded_by")
     ]
-    async with bank(statements) as kept:
+
+
+async def _run(memories: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    async with bank(statements_of(memories)) as kept:
         names = {each: min(called) for each, called in kept.names.items()}
         return {
             "model": kept.model,
             "memories": len(names),
+            "newer_first": await _newer_first(memories, prompts),
             "hybrid": await _measure(kept.hybrid, prompts, names),
             "keyword": await _measure(kept.keyword, prompts, names),
         }
+
+
+async def _newer_first(memories: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, Any]]) -> str:
+    """Of the prompts that an old and a new memory answer, how many have the new one first."""
+    asked = [prompt for prompt in prompts if prompt.get("stale") and "project" in prompt]
+    right = 0
+    async with bank(statements_of(memories, superseded=True), compared=False) as kept:
+        for prompt in asked:
+            found = await kept.ranking(prompt["text"], scope_of(prompt["project"]))
+            names = [min(kept.names[candidate.id]) for candidate in found]
+            first = next((name for name in names if name in (*prompt["relevant"], *prompt["stale"])), "")
+            right += first in prompt["relevant"]
+    return f"{right}/{len(asked)}"
 
 
 async def _measure(

@@ -2,8 +2,8 @@
 
 In a scope of a few memories nothing can be told from their order: the best of one is always the best, and the rarest
 word of one sentence is always rare. So a small scope is filled up, for counting and comparing only, with statements of
-our own that no prompt is about. Measured on scopes of 1 to 40 memories: with one memory in the scope the gate finds it
-three times in four instead of never, and lets through as little as before.
+our own that no prompt is about. Up to 60, so that the place of a memory in its list means much the same in a scope of 20
+memories as in one of 5,000, and one threshold serves both (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cems.core.recall.terms import terms
 
-FULL_SCOPE = 20
+FULL_SCOPE = 60
 """Scopes of this many live memories and more need no filling up."""
 
 

@@ -11,6 +11,7 @@ from cems.core.recall import gate, lookup, semantic
 from cems.core.recall.candidate import Candidate
 from cems.core.recall.engine import POOL, Found, Within, keyword_rows
 from cems.core.recall.lexical import Weights
+from cems.core.recall.newer_first import newer_first
 from cems.core.recall.question import Question
 from cems.core.recall.session_context import SessionContext
 from cems.core.store import Store, embedded_text, live_filter, past_filter, valid_filter
@@ -82,16 +83,20 @@ class HybridSearcher:
             candidates = scored(now[each] for each in rows if each in now)
             # Scored apart: they are no measure for the others, and the gate is closed for them.
             beside = scored(now[each] for each in others if each in now)
+        level = self._filling.level(query)
         for candidate in candidates:
-            candidate.probability = gate.hybrid(candidate, question)
-        if context is not None and context.neighbours:
-            candidates += beside
-            context.rank(candidates, question)
-            candidates.sort(key=lambda candidate: -candidate.rank)
+            candidate.probability = gate.hybrid(candidate, question, level)
 
         def cosine(one: Candidate, other: Candidate) -> float | None:
             first, second = vectors.get(one.id), vectors.get(other.id)
-            return None if first is None or second is None else float(first @ second)
+            return None if first is None or second is None else self._filling.cosine(first, second)
+
+        if context is not None and context.neighbours:
+            candidates += beside
+            context.rank(candidates, question)
+        if not within.at.as_of:
+            newer_first(sorted(candidates, key=lambda candidate: -candidate.rank), cosine)
+        candidates.sort(key=lambda candidate: -candidate.rank)
 
         return Found("hybrid", "", candidates, weights.live, cosine)
 

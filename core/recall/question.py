@@ -26,6 +26,8 @@ _DEIXIS = re.compile(
     r"|^(?:fix|explain|rename|refactor|format|simplify) (?:it|this|that)\b",
     re.IGNORECASE,
 )
+_POINTING = re.compile(r"\b(?:this|that|it|these|those|here|above|below)\b", re.IGNORECASE)
+_MOST_POINTING = 3
 _LANGUAGES = (
     r"python|javascript|typescript|java|rust|go|golang|ruby|php|c\+\+|c#|kotlin|swift|sql|bash|css|html|react|vue|angular|django|flask"
     r"|numpy|pandas|matplotlib|regex|git|excel|haskell|scala|perl|lua|dart|r"
@@ -40,13 +42,19 @@ _GENERAL_QUESTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A cleaned prompt: `text` (at most about 100 tokens), its index terms, and what its wording says of its need."""
+    """A cleaned prompt: `text` (at most about 100 tokens), its index terms, and what its wording says of its need.
+
+    `pointing`: how many words point at what is in view, 3 at most. `cut`: the share of the prompt, 0 to 1, that was no
+    question of its own (code, logs, what was too long).
+    """
 
     text: str
     terms: tuple[str, ...]
     deixis: bool
     generic_language: bool
     general: bool
+    pointing: int
+    cut: float
 
     @property
     def empty(self) -> bool:
@@ -62,6 +70,8 @@ def ask(prompt: str) -> Question:
         deixis=bool(_DEIXIS.search(text)),
         generic_language=bool(_GENERIC_LANGUAGE.search(text)),
         general=bool(_GENERAL_QUESTION.match(text)),
+        pointing=min(_MOST_POINTING, len(_POINTING.findall(text))),
+        cut=1 - len(text) / len(prompt) if prompt else 0.0,
     )
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cems.core.recall import background, lexical
+from cems.core.recall import background, gate, lexical
 from cems.core.recall.candidate import Candidate
+from cems.core.recall.gate import Level, assumed_cosine
 from cems.core.recall.lexical import Weights
 from cems.core.recall.terms import terms
 
@@ -35,12 +36,24 @@ class BackgroundVectors:
         self.mean = self.vectors.mean(axis=0)
         self.words = [set(terms(sentence)) for sentence in background.sentences()]
         self.lengths = [float(np.log(1 + len(terms(sentence)))) for sentence in background.sentences()]
+        pairs = (self.vectors @ self.vectors.T)[np.triu_indices(len(self.vectors), 1)]
+        self._shift, self._slope = gate.rescaling(embedder.identity, pairs.tolist())
+
+    def cosine(self, one: Vector, other: Vector) -> float:
+        """Their product, on the scale of the embedder that scores and gate were fitted for."""
+        return self._shift + self._slope * float(one @ other)
+
+    def level(self, query: Vector) -> Level:
+        """How near the question is to statements that no question is about."""
+        cosines = self._shift + self._slope * (self.vectors @ query)
+        return Level(float(cosines.mean()), float(cosines.std()))
 
     def scores(self, query: Vector, center: Vector, weights: Weights) -> list[float]:
         """The scores of `weights.padding` statements, spread evenly over all of them by rank."""
         if not weights.padding:
             return []
-        cosines, hubs = self.vectors @ query, self.vectors @ center
+        cosines = self._shift + self._slope * (self.vectors @ query)
+        hubs = self._shift + self._slope * (self.vectors @ center)
         ranked = sorted(
             (
                 _linear(float(cosines[i]), weights.overlap(self.words[i])[0], float(hubs[i]), self.lengths[i])
@@ -81,9 +94,9 @@ def score(
     for candidate in candidates:
         vector = vectors.get(candidate.id)
         if vector is None:
-            cosine, hubness = candidate.overlap * 0.6, float(filling.mean @ hub)
+            cosine, hubness = assumed_cosine(candidate.overlap), filling.cosine(filling.mean, hub)
         else:
-            cosine, hubness = float(vector @ query), float(vector @ hub)
+            cosine, hubness = filling.cosine(vector, query), filling.cosine(vector, hub)
             candidate.cosine, candidate.hubness = cosine, hubness
         candidate.score = _linear(cosine, candidate.overlap, hubness, candidate.length)
     lexical.place(candidates, filling.scores(query, hub, weights))

@@ -28,7 +28,7 @@ UNRELATED = (
 RELATED = {
     "The staging database listens on port 5433, not 5432.": "connect the report job to the staging database",
     "Deploys go out with `make ship`; never push to the production bucket by hand.": "ship the new version to production",
-    "Use pnpm in this repository, npm breaks the lockfile.": "install the missing npm packages",
+    "Use pnpm in this repository, npm breaks the lockfile.": "npm or pnpm, what breaks the lockfile",
     "The billing service owns the invoices table; others read it through its API.": "query the invoices table from the shop service",
 }
 
@@ -42,20 +42,28 @@ def candidate(score: float = 0.6, gap: float = 0.0, margin: float = 0.2, scope: 
 PLAIN = ask("deploy the api to staging")
 
 
-@pytest.mark.parametrize("probability", [gate.hybrid, gate.keyword])
+LEVEL = gate.Level(0.1, 0.08)
+
+
+def hybrid(of: Candidate, question: Question) -> float:
+    return gate.hybrid(of, question, LEVEL)
+
+
+@pytest.mark.parametrize("probability", [hybrid, gate.keyword])
 def test_evidence_against_lowers_the_probability(probability: Callable[[Candidate, Question], float]) -> None:
     sure = probability(candidate(), PLAIN)
     assert 0 < sure < 1
     assert probability(candidate(gap=0.2), PLAIN) < sure
     assert probability(candidate(margin=0.0), PLAIN) < sure
     assert probability(candidate(scope="user"), PLAIN) < sure
-    for other in ("deploy this file", "deploy the api with Python", "what is the api"):
+    # Of as many index terms each.
+    for other in ("deploy this file to staging", "deploy the api with Python", "what is the api of staging deploys"):
         assert probability(candidate(), ask(other)) < sure
 
 
 @given(st.floats(-50, 50), st.floats(0, 50), st.floats(-50, 50))
 def test_the_probability_is_one_for_any_numbers(score: float, gap: float, margin: float) -> None:
-    for probability in (gate.hybrid, gate.keyword):
+    for probability in (hybrid, gate.keyword):
         assert 0 <= probability(candidate(score, gap, margin), PLAIN) <= 1
 
 

@@ -244,3 +244,27 @@ def test_code_is_told_from_words_line_by_line() -> None:
     assert looks_like_code("const x = foo(bar);")
     assert looks_like_code("timeout := 30")
     assert not looks_like_code("set the timeout to thirty seconds")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "pointing"),
+    [
+        ("which port does the staging database use", 0),
+        ("why is this slow", 1),
+        ("move it here and delete that one above", 3),
+        ("iterate over the thistles", 0),
+    ],
+)
+def test_words_that_point_at_what_is_in_view_are_counted_to_three(prompt: str, pointing: int) -> None:
+    assert ask(prompt).pointing == pointing
+
+
+def test_how_much_of_a_prompt_was_no_question_is_told() -> None:
+    assert ask(SENTENCE).cut == 0
+    assert ask(f"{SENTENCE}\n\n{DIFF}").cut == pytest.approx(1 - len(SENTENCE) / len(f"{SENTENCE}\n\n{DIFF}"))
+    assert ask("").cut == 0
+
+
+@given(st.text(max_size=300))
+def test_the_share_cut_is_a_share(prompt: str) -> None:
+    assert 0 <= ask(prompt).cut <= 1
