@@ -347,7 +347,8 @@ class Store:
         import lancedb
 
         async with _reading():
-            connection = await lancedb.connect_async(self._connection.uri)
+            # Each question asks for the newest version: the one there was at first may be removed meanwhile.
+            connection = await lancedb.connect_async(self._connection.uri, read_consistency_interval=timedelta(0))
             store = Store(connection, await connection.open_table(self._table.name), self.model, self.dimension)
             # One that only looks: an index made here would collide with the one its owner is making.
             store._indexed = True

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import lancedb
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -310,15 +311,20 @@ def test_old_versions_are_removed_once_nobody_reads_them(tmp_path: Path, monkeyp
 
     async def work(store: Store) -> None:
         await put(store, row(1, "the unicorn is pink"), row(2, "kept"))
+        connection = await lancedb.connect_async(store._connection.uri)
+        old = await connection.open_table(store._table.name)
         beside = await store.as_on_disk()
         async with beside._gate.reading():
             await store.delete([row(1, "")["id"]])
             await store.optimize(force=True)
             assert store.unpruned
             # Whoever came before still reads what there was.
-            assert len(await beside._table.query().to_list()) == 2
+            assert len(await old.query().to_list()) == 2
         await store.optimize(force=True)
         assert not store.unpruned
+        # Whoever only looked, and looks again now, reads what there is.
+        assert await beside.count() == 1
+        assert await beside.entries() == {row(2, "")["id"]: 2}
 
     run(tmp_path, work)
 
