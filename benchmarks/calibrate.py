@@ -5,8 +5,8 @@ memories, which the session's block gives, are left out. Model: logistic regress
 candidates of each prompt, since the others never decide. Reported: cross-validation with one person, or one project of
 the coding set, left out at a time, as `results/gate.json` and `docs/gate.svg`.
 
-The operating point is the lowest threshold at which no size from _JUDGED_FROM on disturbs more than DISTURBED of the
-quiet prompts in cross-validation; the intercept is then shifted, so that this point is the policy's default threshold.
+The operating point is the lowest threshold at which no size that is judged disturbs more than DISTURBED of the quiet
+prompts in cross-validation; the intercept is then shifted, so that this point is the policy's default threshold.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from cems.core.scope import USER
 Array = NDArray[np.float64]
 
 DISTURBED = 0.05
-_JUDGED_FROM = 50
-"""Sizes from which on it must hold: in smaller scopes there is less that could be given, and less to tell it apart from."""
+_JUDGED: Mapping[Mode, tuple[int, int]] = {"hybrid": (50, 5_000), "keyword": (50, 500)}
+"""The sizes for which it must hold. In smaller scopes there is less that could be given, and less to tell it apart from; by
+words alone a made-up scope of 5,000, where the same words are in every sentence, would leave nothing for the others.
+"""
 _BEST = 5
 _RIDGE = 2.0
 _CODING = 0
@@ -129,7 +131,7 @@ def _calibrated(sample: Sample, mode: Mode) -> tuple[dict[str, Any], dict[str, A
     for group in sorted(set(sample.group)):
         rest = groups != group
         held[~rest] = matrix[~rest] @ (model := _fit(matrix[rest], right[rest], weights[rest]))[:-1] + model[-1]
-    point = _operating_point(sample, held)
+    point = _operating_point(sample, held, mode)
     model = _fit(matrix, right, weights)
     default = RecallPolicy().gate_threshold
     shift = math.log(default / (1 - default)) - point
@@ -167,9 +169,10 @@ def _fit(matrix: Array, right: Array, weights: Array) -> Array:
     return np.r_[plain, model[-1] - plain @ mean]
 
 
-def _operating_point(sample: Sample, logits: Array) -> float:
+def _operating_point(sample: Sample, logits: Array, mode: Mode) -> float:
     """The lowest logit at which no size that is judged disturbs more than DISTURBED of its quiet prompts."""
-    judged = {size for size in sample.size if size >= _JUDGED_FROM}
+    least, most = _JUDGED[mode]
+    judged = {size for size in sample.size if least <= size <= most}
     for at in np.arange(-4, 4, 0.01):
         if all(_rates(sample, logits, at, size)["disturbed"] <= DISTURBED for size in judged):
             return float(at)

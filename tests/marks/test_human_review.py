@@ -16,6 +16,7 @@ from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, TOOL, Place, run
 from cems.core import review
 from cems.core.embedding import Embedder
 from cems.core.memories import Author, NothingMatched, Refused, Statement, Unusable
+from cems.core.policy import RecallPolicy
 from cems.core.recall import lookup
 from cems.core.review import Item
 from cems.core.service.caller import Caller
@@ -195,6 +196,8 @@ def test_reject_withholds_it_everywhere_and_refuses_it_from_machines(place: Plac
     memory = noted(place, "Staging has no firewall.", category="guidelines")
     place.add("Staging is rebuilt at night.", category="guidelines")
     query, prompt = "staging firewall rebuilt", "is there a firewall on staging, and when is it rebuilt at night?"
+    # Trust is what is looked at here: how plainly something must be asked for is the gate's matter.
+    place.hooks.policy = RecallPolicy(gate_threshold=0.05)
     assert "firewall" in run(place.prompt(prompt, session="before"))
     review.reject(place.memories, memory, place.scope(), PERSON, "not true")
     assert run(found(place, query)) == ["Staging is rebuilt at night."]
