@@ -61,8 +61,8 @@ class SessionContext:
         self._order: dict[str, list[str]] = defaultdict(list)
         self._found: dict[str, set[str]] = {}
         self._at: dict[str, tuple[str, int]] = {}
-        best = [candidate for candidate in candidates if _session(candidate)][:_LOOKED_AT]
-        sessions = list(dict.fromkeys(map(_session, best)))[:_SESSIONS]
+        best = [candidate for candidate in candidates if session_of(candidate)][:_LOOKED_AT]
+        sessions = list(dict.fromkeys(map(session_of, best)))[:_SESSIONS]
         for memory, session, words in lookup.session_rows(connection, sessions, within.scopes, _ROWS, within.condition):
             self._at[memory] = session, len(self._order[session])
             self._order[session].append(memory)
@@ -80,7 +80,7 @@ class SessionContext:
         known = {candidate.id: candidate for candidate in candidates}
         nearest: dict[str, float] = defaultdict(float)
         for candidate in candidates:
-            nearest[_session(candidate)] = max(nearest[_session(candidate)], candidate.cosine or 0.0)
+            nearest[session_of(candidate)] = max(nearest[session_of(candidate)], candidate.cosine or 0.0)
         words = {
             session: self._overlap(self._order[session])
             for session in {self._at[each][0] for each in known if each in self._at}
@@ -93,8 +93,8 @@ class SessionContext:
                     for name, value in {
                         **self._evidence(each, known),
                         **(self._said(each, known, question) if kind else {}),
-                        "session_cosine": nearest[_session(each)],
-                        "session_overlap": words[_session(each)],
+                        "session_cosine": nearest[session_of(each)],
+                        "session_overlap": words[session_of(each)],
                     }.items()
                 )
                 for each in placed
@@ -148,7 +148,8 @@ class SessionContext:
         return self._weights.overlap(set().union(*(self._found[each] for each in memories)))[0]
 
 
-def _session(candidate: Candidate) -> str:
+def session_of(candidate: Candidate) -> str:
+    """The session a candidate comes from; empty for none."""
     return str((candidate.row.get("source") or {}).get("session") or "")
 
 

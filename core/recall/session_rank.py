@@ -18,7 +18,7 @@ from datetime import date
 from cems.core.recall.candidate import Candidate
 from cems.core.recall.named_dates import named_dates
 from cems.core.recall.question import Question
-from cems.core.recall.session_context import TURN
+from cems.core.recall.session_context import TURN, session_of
 
 _K1, _B = 1.2, 0.75
 
@@ -107,8 +107,3 @@ def _best(found: Sequence[Candidate], floor: float, weights: SessionWeights) -> 
     said = next((each.rank for each in found if each.row["kind"] == TURN), floor)
     noted = next((each.rank for each in found if each.row["kind"] != TURN), floor)
     return weights.said * said + weights.noted * noted
-
-
-def session_of(candidate: Candidate) -> str:
-    """The session a candidate comes from; empty for none."""
-    return str((candidate.row.get("source") or {}).get("session") or "")
