@@ -27,7 +27,7 @@ def test_evidence_claim_resolves_to_source(machine: Machine) -> None:
     folder = machine.project()
     session = machine.session()
     machine.prompt(f"/remember {HOST}", folder, session=session)
-    quoted = {"content": PORT, "quote": "we moved it to 5433 last week"}
+    quoted = {"content": PORT, "quote": "we moved it to port 5433 last week"}
     by_agent = machine.call("add", quoted, folder, CLAUDECODE="1", CLAUDE_CODE_SESSION_ID="s-claude")["id"]
     block = machine.prompt(QUESTION, folder)
     lines = re.findall(r"^- \[(m_[0-9a-f]+) [^\]]*?, (person|claude-code)[^\]]*\] (.*)$", block, re.MULTILINE)
@@ -55,8 +55,8 @@ def test_evidence_source_delete_reaches_derived(place: Place) -> None:
         return str(made.id)
 
     first = derive("Staging: port 5433.", "summary", source)
-    second = derive("Connect staging clients to 5433.", "advice", first)
-    third = derive("Staging: 5433 on mercury.", "merge", second, other)
+    second = derive("Connect staging clients to port 5433.", "advice", first)
+    third = derive("Staging: port 5433 on mercury.", "merge", second, other)
     kept = derive("Staging: host mercury.", "summary", other)
     before = json.dumps(run(place.call("search", {"query": QUESTION, "limit": 50})))
     assert all(each in before for each in (source, first, second, third, kept))
@@ -70,7 +70,7 @@ def test_evidence_source_delete_reaches_derived(place: Place) -> None:
     for each in (first, second, third):
         assert run(place.call("show", {"id": each}))["memory"]["content"] == ""
     # Nor does it come back in other words.
-    again = place.memories.derive(Statement("On staging: 5433."), [source], "summary", scope, UPKEEP)
+    again = place.memories.derive(Statement("On staging: port 5433."), [source], "summary", scope, UPKEEP)
     assert again.status == "refused"
 
 

@@ -74,11 +74,11 @@ def test_scope_background_respects_boundary(machine: Machine, place: Place) -> N
     # A derivation lands where its sources are, and is made of no other project's.
     upkeep = Author("derived", session="upkeep")
     alpha, beta = place.add(PORT), place.add(HOST, folder=place.beta)
-    made = place.memories.derive(Statement("Staging: 5433."), [alpha], "summary", place.scope(), upkeep)
+    made = place.memories.derive(Statement("Staging: port 5433."), [alpha], "summary", place.scope(), upkeep)
     assert made.id
     assert place.row(made.id)["scope"] == place.row(alpha)["scope"]
     with pytest.raises(NothingMatched):
-        place.memories.derive(Statement("Both: 5433, mercury."), [alpha, beta], "summary", place.scope(), upkeep)
+        place.memories.derive(Statement("Both: port 5433, mercury."), [alpha, beta], "summary", place.scope(), upkeep)
     wide = place.add("Everybody's staging is read-only.", everywhere=True)
     assert place.memories.derive(Statement("Mixed."), [alpha, wide], "s", place.scope(), upkeep).status == "refused"
     with pytest.raises(Refused):

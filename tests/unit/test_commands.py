@@ -76,7 +76,7 @@ def test_recall_gives_what_is_related_and_it_is_not_given_again(place: Place, bu
     async def work() -> None:
         place.add(PORT)
         place.add("Violins are tuned in fifths.")
-        place.add("The staging database of beta listens on 6000.", folder=place.beta)
+        place.add("The staging database of beta listens on port 6000.", folder=place.beta)
         if vectors:
             async with place.with_vectors(bundled):
                 await check()

@@ -27,7 +27,7 @@ def test_pinned_first_then_what_always_holds_then_the_projects_decisions(place: 
     assert ids[0] == pinned
     assert set(ids[1:3]) == {preference, guideline}
     assert ids[3:] == [decision]
-    assert "port 5433" not in text
+    assert "port is 5433" not in text
 
 
 def test_another_projects_decisions_guidelines_and_pins_are_not_in_it(place: Place) -> None:
