@@ -138,7 +138,11 @@ def test_tombstone_reextraction_stays_inactive(place: Place) -> None:
     place.memories.forget([made.id], scope, AGENT_AUTHOR)
     for turn in range(10):
         again = Author("derived", session=f"s{turn}")
-        for text in ("Staging: port 5433.", "On staging one connects to port 5433.", f"port 5433 is staging's ({turn})."):
+        for text in (
+            "Staging: port 5433.",
+            "On staging one connects to port 5433.",
+            f"port 5433 is staging's ({turn}).",
+        ):
             refused = place.memories.derive(Statement(text), [source], "summary", scope, again)
             assert refused.status == "refused", refused
     # Another way of making something of the same source, and the same way of another one.
