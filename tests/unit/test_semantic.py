@@ -71,20 +71,24 @@ def test_a_model_that_finds_everything_alike_is_no_division_by_zero() -> None:
     assert gate.rescaling("empty@1", []) == (0.0, 1.0)
 
 
-def test_a_model_of_another_scale_gates_as_the_fitted_one_does(
+def test_a_model_of_another_scale_scores_and_gates_as_the_fitted_one_does(
     place: Place, bundled: Embedder, narrow: Embedder
 ) -> None:
     for text in (PORT, *OTHERS):
         place.add(text)
 
-    async def probabilities(embedder: Embedder) -> dict[str, float]:
+    async def numbers(embedder: Embedder) -> tuple[dict[str, float], dict[str, float]]:
         async with place.with_vectors(embedder):
             found = await place.hooks.explain(QUESTION, place.scope())
             assert found.mode == "hybrid"
-            return {each.row["content"]: each.probability for each in found.candidates}
+            return (
+                {each.row["content"]: each.score for each in found.candidates},
+                {each.row["content"]: each.probability for each in found.candidates},
+            )
 
-    ours, other = run(probabilities(bundled)), run(probabilities(narrow))
-    assert other == pytest.approx(ours, abs=0.03)
+    (scores, probabilities), (other_scores, other_probabilities) = run(numbers(bundled)), run(numbers(narrow))
+    assert other_scores == pytest.approx(scores, abs=0.02)
+    assert other_probabilities == pytest.approx(probabilities, abs=0.03)
 
 
 def test_how_generic_a_question_is_shows_in_its_level(bundled: Embedder) -> None:
