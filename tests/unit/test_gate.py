@@ -82,6 +82,24 @@ def test_a_scope_of_one_memory_answers_what_is_about_it_and_nothing_else(
     run(ask_all())
 
 
+def test_a_need_that_shares_one_word_with_the_only_memory_is_near_the_threshold(
+    place: Place, bundled: Embedder
+) -> None:
+    """It was given with the gate before this one, which disturbed more. What is left must not get worse unseen."""
+
+    async def check() -> None:
+        memory = place.add("Use pnpm in this repository, npm breaks the lockfile.")
+        async with place.with_vectors(bundled):
+            [found] = (await place.hooks.explain("install the missing npm packages", place.scope())).candidates
+            assert found.id == memory
+            assert found.probability > 0.2
+            for prompt in UNRELATED:
+                others = (await place.hooks.explain(prompt, place.scope())).candidates
+                assert all(each.probability < found.probability / 2 for each in others)
+
+    run(check())
+
+
 def test_by_words_alone_an_unrelated_prompt_gets_nothing(place: Place) -> None:
     for content in RELATED:
         place.add(content)
