@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 EventKind = Literal[
     "session_start", "prompt", "stop", "session_end", "pre_compact", "pre_tool", "post_tool", "subagent_start"
@@ -16,7 +16,11 @@ class HookEvent:
     """One event of one agent's session.
 
     `source` is the agent's word for why a session starts (`startup`, `resume`, `clear`, `compact`, `fork`) or ends.
-    `last_message` is what the assistant said last, where the event tells. `machine_turn` marks a prompt that no person typed (a background task's notice, a tool's echo).
+    `last_message` is what the assistant said last, where the event tells. `machine_turn` marks a prompt that no person typed
+    (a background task's notice, a tool's echo, a subagent's task). `held`: this version of the agent drops context given
+    with this event, so it has to wait for the session's next tool. `tool` is Claude's word for the tool (`Bash`, `Edit`,
+    `mcp__server__tool`), whatever the agent calls it; `subject` what it is about to work on: a command line, a path, else the
+    input as JSON.
     """
 
     agent: str
@@ -29,7 +33,16 @@ class HookEvent:
     transcript: str = ""
     machine_turn: bool = False
     tool: str = ""
+    subject: str = ""
     last_message: str = ""
+    held: bool = False
+
+
+class Verdict(NamedTuple):
+    """What the person's rules say of a tool call: refuse it, ask the person, or let it run and tell the model `text`."""
+
+    severity: Literal["block", "confirm", "warn"]
+    text: str
 
 
 class HookAgent(Protocol):
@@ -46,6 +59,12 @@ class HookAgent(Protocol):
 
     def render(self, event: HookEvent, context: str) -> bytes:
         """Bytes for the hook's standard output that put `context` in front of the model; empty for no context."""
+
+    def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
+        """Bytes for the standard output of a `pre_tool` hook; empty where this agent cannot do what the verdict says.
+
+        Where an agent cannot ask its person, `confirm` refuses and tells the model to ask.
+        """
 
     def context_limit(self, event: HookEvent) -> int:
         """The most UTF-16 units of context this agent passes on whole for this event."""

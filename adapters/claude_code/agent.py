@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cems.core.events import EventKind, HookEvent
+from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,6 +128,21 @@ class ClaudeCode:
         whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": whole}}
         return json.dumps(answer, separators=(",", ":")).encode("ascii")
+
+    def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
+        """Refuses or asks; words for the model where the tool may run."""
+        if event.kind != "pre_tool":
+            return b""
+        if verdict.severity == "warn":
+            answer = {"hookEventName": "PreToolUse", "additionalContext": verdict.text}
+        else:
+            decision = "deny" if verdict.severity == "block" else "ask"
+            answer = {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": decision,
+                "permissionDecisionReason": verdict.text,
+            }
+        return json.dumps({"hookSpecificOutput": answer}, separators=(",", ":")).encode("ascii")
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in _ANSWERED else 0

@@ -11,7 +11,7 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Protocol
 
@@ -29,7 +29,7 @@ from cems.core.scope import SessionScope, project_scope, session_scope
 from cems.core.service.adapters import load_agents, recognised, registered_agents
 from cems.core.service.ancestry import with_agents
 from cems.core.service.hook_failures import hook_failures
-from cems.core.service.sessions import Session, Sessions
+from cems.core.service.sessions import Session, Sessions, Waiting
 
 logger = logging.getLogger("cems.hooks")
 
@@ -151,22 +151,44 @@ class HookService:
                 return self._start(event, session, scope, limit)
             case "prompt":
                 return await self._prompt(event, session, scope, context, limit)
-            case "stop":
+            case "pre_tool" | "post_tool":
+                return self._with_tool(session, limit)
+            case "stop" if event.last_message:
                 session.last_message = event.last_message[-_LAST_MESSAGE:]
         return ""
+
+    def _give(self, event: HookEvent, session: Session, text: str, memories: Sequence[str], how: str) -> str:
+        """`text`, noted as given; or, where the agent would drop it, nothing yet."""
+        if event.held:
+            # A block that no tool came for is not given: the next prompt's takes its place.
+            session.waiting = [each for each in session.waiting if each.how != how]
+            session.waiting += [Waiting(text, tuple(memories), how)] if text else []
+            return ""
+        self.sessions.give(session, memories, how)
+        return text
+
+    def _with_tool(self, session: Session, limit: int) -> str:
+        """What waits for a tool event, as much of it as goes with this one."""
+        given: list[str] = []
+        while session.waiting and utf16_units("\n".join([*given, session.waiting[0].text])) <= limit:
+            next_one = session.waiting.pop(0)
+            self.sessions.give(session, next_one.memories, next_one.how)
+            given.append(next_one.text)
+        return "\n".join(given)
 
     def _start(self, event: HookEvent, session: Session, scope: SessionScope, limit: int) -> str:
         if event.source in _FRESH_CONTEXT:
             self.sessions.take_back(session)
+        if session.repeats_start(event.source, event.cwd):
+            return ""
         # A resumed or compacted session was told before; its profile must be the same text.
         health = self._health() if event.source in ("", "startup", "clear") else ""
         if self._connection is None:
             return health
         room = limit - max(utf16_units(health), _NOTE_UNITS) - 1
         text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count)
-        self.sessions.give(session, ids, "profile")
         waits = "" if health or event.source != "startup" else self._waiting_for_review(self._connection, scope)
-        return "\n".join(part for part in (text, health or waits) if part)
+        return self._give(event, session, "\n".join(part for part in (text, health or waits) if part), ids, "profile")
 
     def _waiting_for_review(self, connection: sqlite3.Connection, scope: SessionScope) -> str:
         """How much waits for the person's verdict, told at the first start of a day."""
@@ -203,27 +225,24 @@ class HookService:
     ) -> str:
         if event.machine_turn:
             return ""
-        if event.turn and event.turn == session.last_turn:
-            # Another agent's program runs the same hook again for this turn: once is enough.
+        if session.repeats_prompt(event.turn, f"{event.cwd} {event.prompt}"):
             return ""
-        session.last_turn = event.turn
         if command := _COMMAND.match(event.prompt):
             # Looked at now: the hook may be gone when its command is carried out.
-            return await self._command(command[1], command[2].strip(), event, scope, with_agents(context), limit)
+            answer = await self._command(command[1], command[2].strip(), event, scope, with_agents(context), limit)
+            return self._give(event, session, answer, (), "command")
         prompt = event.prompt
         if _BARE_ASSENT.fullmatch(prompt):
             prompt = session.last_message
         if not prompt.strip() or _SLASH_COMMAND.match(prompt) or self._searcher is None:
             return ""
         explanation = await self._recalled(self._searcher, prompt, scope, session.shown, limit)
-        if explanation.block:
-            self.sessions.give(session, [candidate.id for candidate in explanation.injected], "prompt")
         logger.info(
             "prompt: %s, %d candidates, %d injected, %d tokens, %s ms",
             explanation.mode, len(explanation.candidates), len(explanation.injected), explanation.tokens,
             explanation.stages.get("search_ms", 0),
         )  # fmt: skip
-        return explanation.block
+        return self._give(event, session, explanation.block, [each.id for each in explanation.injected], "prompt")
 
     async def _recalled(
         self, searcher: Searcher, prompt: str, scope: SessionScope, shown: Collection[str], limit: int

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from cems.core.recall.feedback import Marks, of_all, of_memory
 
@@ -33,13 +34,22 @@ _SCHEMA = (
 )
 _KEEP_SECONDS = 30 * 86_400
 _ALIVE_SECONDS = 3_600
+_SAME_MOMENT = 2.0
+
+
+class Waiting(NamedTuple):
+    """Context that the agent would have dropped where it was made: it goes with the session's next tool."""
+
+    text: str
+    memories: tuple[str, ...]
+    how: str
 
 
 @dataclass(slots=True)
 class Session:
     """One session of one agent. `shown` maps a memory's id to how it was given (`profile` or `prompt`).
 
-    What was last said and asked is never written to disk: it is the person's text.
+    What was last said and asked, and what waits to be given, is never written to disk: it is the person's text.
     """
 
     id: str
@@ -51,6 +61,25 @@ class Session:
     shown: dict[str, str] = field(default_factory=dict)
     last_message: str = ""
     last_turn: str = ""
+    last_turn_at: float = 0.0
+    last_start: str = ""
+    last_start_at: float = 0.0
+    waiting: list[Waiting] = field(default_factory=list)
+
+    def repeats_prompt(self, turn: str, prompt: str) -> bool:
+        """Whether this prompt has been told already: a second file of hooks, or another agent's, names the same hook.
+        Where the agent gives its turns no name, an equal prompt within moments is the same one."""
+        now, name = time.monotonic(), turn or prompt
+        repeats = name == self.last_turn and (bool(turn) or now - self.last_turn_at < _SAME_MOMENT)
+        self.last_turn, self.last_turn_at = name, now
+        return repeats
+
+    def repeats_start(self, source: str, cwd: str) -> bool:
+        """Whether this start has been told already, as `repeats_prompt`."""
+        now, name = time.monotonic(), f"{source} {cwd}"
+        repeats = name == self.last_start and now - self.last_start_at < _SAME_MOMENT
+        self.last_start, self.last_start_at = name, now
+        return repeats
 
 
 class Sessions:
@@ -98,6 +127,7 @@ class Sessions:
         """The model's context was compacted or cleared: what it had been given is gone from it."""
         with self._lock:
             session.shown.clear()
+            session.waiting.clear()
             session.last_turn = ""
             self._emptied.add(session.id)
             self._dirty.add(session.id)

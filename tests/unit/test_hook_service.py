@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.real_parts import Place, run
 
-from cems.adapters.claude_code.agent import AGENT
+from cems.adapters.claude_code.agent import AGENT, ClaudeCode
+from cems.core.events import HookEvent
 from cems.core.policy import RecallPolicy
 from cems.core.recall.render import utf16_units
 from cems.core.service import hooks as hooks_module
+from cems.core.service.commands import TypedCommands
 
 PORT = "The staging database listens on port 5433."
 QUESTION = "which port does the staging database listen on"
@@ -83,6 +86,54 @@ def test_one_turn_is_answered_once_also_when_both_hooks_run_at_the_same_time(pla
     assert sorted(map(bool, run(both()))) == [False, True]
 
 
+def test_a_prompt_told_twice_in_a_moment_is_answered_once_though_its_turn_has_no_name(place: Place) -> None:
+    assert "stored this" in run(place.prompt(f"/remember {PORT}"))
+    assert run(place.prompt(f"/remember {PORT}")) == ""
+    place.hooks.sessions.get("s1").last_turn_at -= 3
+    assert run(place.prompt(f"/remember {PORT}"))
+
+
+def test_a_start_told_twice_in_a_moment_is_answered_once(place: Place) -> None:
+    place.add(PORT, category="decisions")
+    assert PORT in run(place.hook("SessionStart", source="startup"))
+    assert run(place.hook("SessionStart", source="startup")) == ""
+    assert PORT in run(place.hook("SessionStart", source="resume"))
+
+
+class DropsPrompts(ClaudeCode):
+    """An agent that passes on no context with a prompt or a start, only with a tool."""
+
+    def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
+        event = super().parse(script, payload)
+        return replace(event, held=event.kind in ("prompt", "session_start")) if event else None
+
+    def render(self, event: HookEvent, context: str) -> bytes:
+        return context.encode()
+
+    def context_limit(self, event: HookEvent) -> int:
+        return 9_500
+
+
+def test_what_an_agent_would_drop_is_given_with_the_next_tool_and_counts_from_then(place: Place) -> None:
+    place.hooks.accept(TypedCommands(place.operations), {"claude-code": DropsPrompts()}, place.policy)
+    place.add(PORT)
+
+    def tell(script: str, event: str, **fields: str) -> str:
+        payload = {"session_id": "s1", "cwd": str(place.alpha), "hook_event_name": event, **fields}
+        return run(place.hooks.answer(script, {"CLAUDECODE": "1"}, json.dumps(payload).encode())).decode()
+
+    def use_tool() -> str:
+        return tell("cems_pre_tool_use", "PreToolUse", tool_name="Bash")
+
+    assert tell("cems_user_prompts_submit", "UserPromptSubmit", prompt=QUESTION, prompt_id="t1") == ""
+    # No tool came: the next prompt's block takes the place of the first one's, which was given to nobody.
+    assert tell("cems_user_prompts_submit", "UserPromptSubmit", prompt=QUESTION, prompt_id="t2") == ""
+    assert use_tool().count(PORT) == 1
+    assert use_tool() == ""
+    tell("cems_user_prompts_submit", "UserPromptSubmit", prompt=QUESTION, prompt_id="t3")
+    assert use_tool() == "", "it was given in this session"
+
+
 def test_a_command_is_carried_out_once_a_turn(place: Place) -> None:
     assert "stored this" in run(place.prompt(f"/remember {PORT}", prompt_id="t1"))
     assert run(place.prompt(f"/remember {PORT}", prompt_id="t1")) == ""
@@ -146,7 +197,7 @@ def test_a_model_that_changes_into_a_subfolder_stays_in_its_project(place: Place
     below = place.alpha / "src" / "deep"
     below.mkdir(parents=True)
     assert run(place.prompt(QUESTION, folder=below)) == ""
-    assert run(place.prompt(QUESTION, folder=below, variables={"CLAUDE_PROJECT_DIR": str(place.alpha)}))
+    assert run(place.prompt(QUESTION, folder=below, session="s2", variables={"CLAUDE_PROJECT_DIR": str(place.alpha)}))
     assert run(place.prompt(QUESTION, folder=place.beta, variables={"CLAUDE_PROJECT_DIR": str(place.alpha)})) == ""
 
 
