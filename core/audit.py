@@ -198,7 +198,7 @@ def _state(operations: Iterable[Operation]) -> dict[str, Any]:
         return {}
     memory = folded.memory.model_dump(mode="json")
     fields = {name: memory[name] for name in _FIELDS}
-    return fields | {"state": folded.state, "closed_by": folded.closed_by}
+    return fields | {"state": folded.state, "closed_by": folded.closed_by, "asked": folded.asked}
 
 
 def _without_texts(fields: dict[str, Any]) -> dict[str, Any]:

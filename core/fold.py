@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from cems.core.memory import Memory, State, parse_time
+from cems.core.scope import is_project
 
 _MAY_BE_NONE = ("expired_at", "archived_at", "valid_to")
 _AUTHORITY = {"derived": 0, "tool": 1, "import": 2, "agent": 3, "person": 4}
@@ -45,11 +46,13 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A memory as its operations leave it; `forgotten` hides it whatever else is true of it."""
+    """A memory as its operations leave it; `forgotten` hides it whatever else is true of it. `asked`: the wider scope that
+    somebody asks a person to move it to, empty for none."""
 
     memory: Memory
     forgotten: bool
     closed_by: str
+    asked: str = ""
 
     @property
     def state(self) -> State:
@@ -60,7 +63,7 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
     """The memory that these operations on one id describe; None when the one that tells its content is missing."""
     memory: Memory | None = None
     forgotten = False
-    closed_by = ""
+    closed_by = asked = ""
     changes: dict[str, Any] = {}
     ordered = sorted(operations, key=lambda each: each.order)
     # What a purge left of the entries it had to erase on a memory that stays.
@@ -95,17 +98,19 @@ def fold(operations: Iterable[Operation]) -> Folded | None:
                 changes["pinned"] = bool(body.get("pinned"))
             case "widen":
                 changes["scope"] = body.get("scope")
+            case "promote":
+                asked = str(body.get("to", ""))
+            case "decline":
+                asked = ""
             case "archive":
                 changes["archived_at"] = operation.at
             case "restore":
                 changes["archived_at"] = None
     if memory is None:
         return None
-    return Folded(
-        memory.model_copy(update={k: v for k, v in changes.items() if v is not None or k in _MAY_BE_NONE}),
-        forgotten,
-        closed_by,
-    )
+    memory = memory.model_copy(update={k: v for k, v in changes.items() if v is not None or k in _MAY_BE_NONE})
+    # Widened, there is nothing left to ask; undone, the request stands again.
+    return Folded(memory, forgotten, closed_by, asked if is_project(memory.scope) else "")
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -33,7 +33,7 @@ __all__ = [
 
 _ID = re.compile(r"(?:m_)?[0-9a-f]{1,40}\Z")
 _SHORT = 10
-_PERSONS_ONLY = ("lift", "trust", "widen", "unforget", "purge")
+_PERSONS_ONLY = ("lift", "trust", "widen", "decline", "unforget", "purge")
 
 
 class NothingMatched(Exception):
@@ -225,16 +225,20 @@ class Memories:
         self.demand_person(author, "widen", "widening a memory's scope", target)
         if row["scope"] == target:
             return MemoryId(row["id"])
+        memory, draft = self.widening(row, target, scope, author)
+        self.append([draft])
+        return memory
+
+    def widening(self, row: lookup.Row, target: Scope, scope: SessionScope, author: Author) -> tuple[MemoryId, Draft]:
+        """What `widen` comes to: the id that stands then, and the entry to write. Raises Refused."""
         if tombstone := self.tombstones.standing(row["content"], target, by_person=True):
             why = f"in the scope {target} this was {tombstone.told(scope.readable)}"
             self.refuse("widen", why, author, target, row["content"])
             raise Refused(f"{why}; `cems lift` allows it again")
         same = next((each for each in self.known.rows(row["content"], target) if each["state"] == "live"), None)
         if same is not None:
-            self.append([self._closing(row["id"], same["id"], f"{target} has it already", author)])
-            return MemoryId(same["id"])
-        self.append([self.draft("widen", row["id"], {"scope": target, "from": row["scope"]}, author)])
-        return MemoryId(row["id"])
+            return MemoryId(same["id"]), self._closing(row["id"], same["id"], f"{target} has it already", author)
+        return MemoryId(row["id"]), self.draft("widen", row["id"], {"scope": target, "from": row["scope"]}, author)
 
     # -- finding -------------------------------------------------------------------------------------------------
 

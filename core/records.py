@@ -43,6 +43,7 @@ CREATE TABLE records (
     recipe TEXT NOT NULL,
     closed_by TEXT NOT NULL,
     forgotten INTEGER NOT NULL,
+    asked TEXT NOT NULL,
     seq INTEGER NOT NULL,
     session TEXT NOT NULL,
     place INTEGER NOT NULL,
@@ -62,7 +63,7 @@ CREATE TABLE scope_sizes (scope TEXT PRIMARY KEY, live INTEGER NOT NULL);
 """
 _COLUMNS = (
     "n", "id", "scope", "category", "trust", "state", "valid_from", "valid_to", "recorded_at", "pinned", "value_key",
-    "recipe", "closed_by", "forgotten", "seq", "session", "place", "terms", "body",
+    "recipe", "closed_by", "forgotten", "asked", "seq", "session", "place", "terms", "body",
 )  # fmt: skip
 _PUT = (
     f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)}) "  # noqa: S608
@@ -202,6 +203,7 @@ class Records:
             "recipe": recipe,
             "closed_by": folded.closed_by,
             "forgotten": int(folded.forgotten),
+            "asked": folded.asked,
             # The entry that changed this row last: what the store compares its own row with.
             "seq": max(entries[-1][0], entombed_at, changed_at),
             "session": source.session,

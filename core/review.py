@@ -2,7 +2,7 @@
 
 What waits is live and either a candidate (an agent added it) or disputed (a machine wrote it, and it contradicts a trusted
 memory or comes close to something forgotten; or a person doubts it). What is disputed reaches no prompt, profile or search
-until it is approved. Every verdict is a person's act, journaled with its reason, and one change: its operations carry one
+until it is approved. A memory also waits when an agent asks that it hold in all projects (`cems.core.promotion`). Every verdict is a person's act, journaled with its reason, and one change: its operations carry one
 `group`, so that undo takes them back together.
 """
 
@@ -19,12 +19,13 @@ from cems.core.fold import Operation
 from cems.core.journal import Draft, operations_where
 from cems.core.memories import Author, Memories, Refused, Statement, Unusable
 from cems.core.memory import MemoryId
+from cems.core.promotion import request_on
 from cems.core.recall import lookup
 from cems.core.scope import Scope, SessionScope
 from cems.core.statement import NotKept, tidy_reason, tidy_statement
 
-Kind = Literal["conflict", "near-tombstone", "candidate"]
-KINDS: tuple[Kind, ...] = ("conflict", "near-tombstone", "candidate")
+Kind = Literal["conflict", "near-tombstone", "promotion", "candidate"]
+KINDS: tuple[Kind, ...] = ("conflict", "near-tombstone", "promotion", "candidate")
 """In the order in which they are shown: what contradicts a memory in use matters most."""
 VERDICTS = ("approve", "edit", "reject", "merge", "skip", "dispute")
 
@@ -91,6 +92,8 @@ def _items(connection: sqlite3.Connection, scope: SessionScope, rows: Sequence[l
 
 
 def _item(connection: sqlite3.Connection, scope: SessionScope, row: lookup.Row, origin: Operation | None) -> Item:
+    if origin is None and row["asked"]:
+        return Item("promotion", row, _why_asked(connection, row))
     if origin is None:
         return Item("candidate", row, _why_unconfirmed(row))
     if key := str(origin.body.get("near") or ""):
@@ -141,6 +144,14 @@ def _tombstone(connection: sqlite3.Connection, scope: SessionScope, key: str, si
     return NearTombstone(f"t_{key[:8]}", clock.partition("/")[0], actor, agent, told, bool(lifted), near)
 
 
+def _why_asked(connection: sqlite3.Connection, row: lookup.Row) -> str:
+    request = request_on(connection, row["id"])
+    who = (request.agent or request.actor) if request else "somebody"
+    said = str(request.body.get("reason") or "") if request else ""
+    unconfirmed = f" ({_why_unconfirmed(row)})" if row["trust"] == "candidate" else ""
+    return f"{who} asks that it hold in all your projects{': ' if said else ''}{said}{unconfirmed}"
+
+
 def _why_unconfirmed(row: lookup.Row) -> str:
     source = row.get("source") or {}
     agent = source.get("agent") or "an agent"
@@ -158,11 +169,14 @@ def _why_unconfirmed(row: lookup.Row) -> str:
 
 
 def approve(memories: Memories, prefix: str, scope: SessionScope, author: Author, reason: str = "") -> Verdict:
-    """Trust a memory; the trusted one of the same scope that it contradicts is closed in its favour.
+    """Trust a memory; the trusted one of the same scope that it contradicts is closed in its favour. One whose promotion
+    was asked for becomes the person's in all projects.
 
     Like all verdicts, raises NothingMatched, AmbiguousId, Unusable, and Refused where the author is no person who is there.
     """
     item = _to_judge(memories, prefix, scope, author, "approve", "approving a memory")
+    if item.kind == "promotion":
+        return _promote(memories, item.row, scope, author, reason)
     group = secrets.token_hex(8)
     closed = _replaced(item)
     drafts = [
@@ -176,8 +190,14 @@ def approve(memories: Memories, prefix: str, scope: SessionScope, author: Author
 
 
 def reject(memories: Memories, prefix: str, scope: SessionScope, author: Author, reason: str = "") -> Verdict:
-    """Withhold a memory everywhere; a machine that states it again is refused."""
+    """Withhold a memory everywhere; a machine that states it again is refused. Of a promotion only the request is rejected:
+    the memory stays in its project, as trusted as it was."""
     item = _to_judge(memories, prefix, scope, author, "reject", "rejecting a memory")
+    if item.kind == "promotion":
+        body = {"to": item.row["asked"], "scope": item.row["scope"], "reason": tidy_reason(reason)}
+        memories.append([memories.draft("decline", item.row["id"], body, author)])
+        done = _done("reject", item.row["id"], item.row["trust"], (), "")
+        return replace(done, reason="it stays in its project, and the same request is refused")
     if item.row["trust"] == "rejected":
         raise Unusable(f"{item.row['id'][:_SHORT]} is rejected already")
     group = secrets.token_hex(8)
@@ -213,7 +233,7 @@ def edit(
     replaces: bool | None = None,
 ) -> Verdict:
     """Put the person's text in the memory's place, trusted. `replaces`: whether that closes the memory it was in conflict
-    with too; None: if the new text still contradicts it.
+    with too; None: if the new text still contradicts it. Of a promotion the text is the one that holds in all projects.
     """
     item = _to_judge(memories, prefix, scope, author, "edit", "editing a memory under review")
     row = item.row
@@ -226,7 +246,8 @@ def edit(
         derived_from=tuple(row["source"]["derived_from"]),
     )  # fmt: skip
     closed = (row, *others) if replaces else (row,)
-    return _restate(memories, "edit", statement, closed, author, reason or "corrected in review")
+    target = Scope(row["asked"]) if item.kind == "promotion" else None
+    return _restate(memories, "edit", statement, closed, author, reason or "corrected in review", target)
 
 
 def merge(
@@ -275,12 +296,26 @@ def _to_judge(memories: Memories, prefix: str, scope: SessionScope, author: Auth
     """The item, if it awaits a verdict (or was rejected) and the author may give one."""
     row = memories.live(prefix, scope)
     memories.demand_person(author, operation, what, row["scope"])
-    if row["trust"] == "trusted":
+    if row["trust"] == "trusted" and not row["asked"]:
         raise Unusable(
             f"{row['id'][:_SHORT]} is trusted and waits for no verdict; `cems edit` corrects it, `cems forget` hides it, "
             "`cems review --dispute` doubts it"
         )
     return _items(memories.connection, scope, [row])[0]
+
+
+def _promote(memories: Memories, row: lookup.Row, scope: SessionScope, author: Author, reason: str) -> Verdict:
+    """Widen the memory, and trust it where nobody had; where its scope to be has the same, it is closed for that one."""
+    group = secrets.token_hex(8)
+    kept, widening = memories.widening(row, Scope(row["asked"]), scope, author)
+    said = {"reason": tidy_reason(reason)} if reason else {}
+    widening = replace(widening, body=widening.body | said | {"group": group})
+    standing = row if kept == row["id"] else lookup.rows_by_id(memories.connection, [kept])[kept]
+    trust = [] if standing["trust"] == "trusted" else [_trust(memories, standing, "trusted", author, reason, group)]
+    memories.append([*trust, widening])
+    closed = () if kept == row["id"] else (row,)
+    done = _done("approve", kept, "trusted", closed, group)
+    return replace(done, reason="it holds in all your projects now")
 
 
 def _replaced(item: Item) -> tuple[lookup.Row, ...]:
@@ -297,9 +332,11 @@ def _restate(
     closed: Sequence[lookup.Row],
     author: Author,
     reason: str,
+    target: Scope | None = None,
 ) -> Verdict:
-    """One trusted memory in the place of `closed`: a new one, or the live one that says the same already."""
-    target, group = Scope(closed[0]["scope"]), secrets.token_hex(8)
+    """One trusted memory in the place of `closed`: a new one, or the live one that says the same already. In their scope,
+    unless another `target` is given."""
+    target, group = target or Scope(closed[0]["scope"]), secrets.token_hex(8)
     try:
         cleaned, _ = tidy_statement(statement)
     except NotKept as refusal:

@@ -31,7 +31,7 @@ _ENDLESS = ("refuse", "purge")
 # The part of a memory that an operation changes: a later operation on the same part stands on it.
 _PART = {
     "close": "end", "reopen": "end", "forget": "hidden", "unforget": "hidden", "trust": "trust", "pin": "pinned",
-    "widen": "scope", "archive": "archived", "restore": "archived",
+    "widen": "scope", "promote": "asked", "decline": "asked", "archive": "archived", "restore": "archived",
 }  # fmt: skip
 
 
@@ -296,6 +296,10 @@ def _opposites(journal: _Journal, change: Sequence[Entry]) -> Iterator[Draft]:
                 yield Draft("pin", operation.entity, {"pinned": before.memory.pinned})
             case "widen" if before is not None:
                 yield Draft("widen", operation.entity, {"scope": before.memory.scope, "from": body.get("scope")})
+            case "promote":
+                yield Draft("decline", operation.entity, {})
+            case "decline" if before is not None:
+                yield Draft("promote", operation.entity, {"to": before.asked})
             case "archive":
                 yield Draft("restore", operation.entity, {})
             case "restore":

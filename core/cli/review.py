@@ -19,7 +19,8 @@ _HELP = """\
 Decide about the memories that wait for your word.
 
 What agents add is unverified, and what contradicts a trusted memory or comes close to something forgotten is
-withheld, until you approve it. One at a time: a approve, e edit, r reject, m merge, s skip until tomorrow, q quit.
+withheld, until you approve it. An agent may also ask that a memory hold in all your projects. One at a time:
+a approve, e edit, r reject, m merge, s skip until tomorrow, q quit.
 Only a person can do this, in a terminal: it is refused from inside an agent. --list may be read anywhere.
 
 \b
@@ -33,9 +34,11 @@ _SINGLE = {"approve": "approved", "reject": "rejected"}
 _DONE = {"approve": "approved", "edit": "edited", "reject": "rejected", "merge": "merged", "skip": "skipped"}
 _KEYS = {"a": "approve", "e": "edit", "r": "reject", "m": "merge", "s": "skip"}
 _QUIT = ("q", "\x04", "")
+_PROMOTION = "promotion"
 _KINDS = {
     "conflict": "contradicts what you trust",
     "near-tombstone": "close to something forgotten",
+    "promotion": "wants to hold in all your projects",
     "candidate": "unverified",
 }
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -235,12 +238,14 @@ def _decided(item: Document) -> str:
     memory, against = str(item["memory"]["id"]), item.get("against")
     replaces = f" (closes {console.short_id(str(against['id']))})" if against else ""
     keys = f"a approve{replaces} · e edit · r reject · m merge · s skip · q quit"
+    if item["kind"] == _PROMOTION:
+        keys = "a approve for all projects · e edit, then approve · r leave it in this project · s skip · q quit"
     while True:
         key = _key(f"\n{keys}  ")
         if key in _QUIT:
             return ""
         verdict = _KEYS.get(key)
-        if verdict is None:
+        if verdict is None or (verdict == "merge" and item["kind"] == _PROMOTION):
             continue
         try:
             given = _given(verdict, item)

@@ -1,6 +1,6 @@
 """Reading the records: what search, list and the first stage of recall ask of SQLite. Light: no pydantic.
 
-A row is a plain dictionary: the memory's fields as JSON has them, with `state`, `terms`, `seq` and `closed_by`.
+A row is a plain dictionary: the memory's fields as JSON has them, with `state`, `terms`, `seq`, `closed_by` and `asked`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ Row = dict[str, Any]
 Condition = tuple[str, tuple[str, ...]]
 """An SQL condition on the records' columns, and its values."""
 LIVE: Condition = ("state = 'live'", ())
-WAITING: Condition = ("state = 'live' AND trust IN ('candidate', 'disputed')", ())
+WAITING: Condition = (
+    "state = 'live' AND (trust IN ('candidate', 'disputed') OR (asked != '' AND trust = 'trusted'))",
+    (),
+)
 """What waits for a person's verdict."""
 ANY: Condition = ("state != 'hidden'", ())
 _IS_LIVE = "state = 'live'"
 _MOST_RANKED = 1_500
-_FIELDS = "id, scope, trust, state, closed_by, seq, terms, body"
+_FIELDS = "id, scope, trust, state, closed_by, asked, seq, terms, body"
 
 
 def now_text() -> str:
@@ -229,7 +232,7 @@ def live_count(connection: sqlite3.Connection, scopes: Sequence[str]) -> int:
 
 
 def _row(values: tuple[Any, ...]) -> Row:
-    memory_id, scope, trust, state, closed_by, seq, words, body = values
+    memory_id, scope, trust, state, closed_by, asked, seq, words, body = values
     row: Row = json.loads(body)
     return row | {
         "id": memory_id,
@@ -237,6 +240,7 @@ def _row(values: tuple[Any, ...]) -> Row:
         "trust": trust,
         "state": state,
         "closed_by": closed_by,
+        "asked": asked,
         "seq": seq,
         "terms": words,
     }

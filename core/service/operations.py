@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cems.core import promotion
 from cems.core.fold import Operation
 from cems.core.journal import Journal
 from cems.core.memories import AmbiguousId, Memories, NothingMatched, Refused, Unusable
@@ -183,6 +184,12 @@ class Operations:
         arguments = (request.text("id"), Scope(target), request.scope, request.author)
         return {"id": await self.change(self.memories.widen, *arguments), "scope": target}
 
+    async def promote(self, request: Request) -> dict[str, Any]:
+        """Ask a person to let a project's memory hold everywhere. Whoever asks, nothing is widened by it."""
+        arguments = (request.text("id"), request.scope, request.author, request.text("reason", ""))
+        memory, new = await self.on_writer(promotion.ask, self.memories, *arguments)
+        return {"id": memory, "status": "asked" if new else "waiting", "to": USER}
+
     async def mark(self, request: Request) -> dict[str, Any]:
         row = await self.on_writer(self.memories.find, request.text("id"), request.scope)
         useful = request.flag("useful", True)
@@ -327,7 +334,7 @@ def _may_see(request: Request, row: lookup.Row) -> bool:
 
 _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     name: getattr(Operations, name)
-    for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "mark", "search", "show", "why", "profile",
+    for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "promote", "mark", "search", "show", "why", "profile",
                  "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
 _OPERATIONS |= {**PURGE, **REVIEW, **HISTORY}

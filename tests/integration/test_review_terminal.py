@@ -284,3 +284,25 @@ def test_an_unknown_verdict_and_an_unknown_memory_are_told_apart(
     assert (code, "no memory m_0123456789 here" in said) == (3, True)
     with pytest.raises(OperationError, match="verdict must be one of"):
         machine.call("decide", {"verdict": "bless", "id": "m_0123456789"}, folder)
+
+
+def test_a_request_for_all_projects_is_answered_with_a_key(
+    machine: Machine, folder: Path, open_review: Callable[..., Terminal]
+) -> None:
+    wide, local = note(machine, folder, "Commits are signed."), note(machine, folder, "The port is 8080.")
+    for memory in (wide, local):
+        machine.call("promote", {"id": memory, "reason": "it is a habit"}, folder, CLAUDECODE="1")
+    review = open_review()
+    page = review.expect(KEYS)
+    assert "wants to hold in all your projects" in page
+    assert "claude-code asks that it hold in all your projects: it is a habit" in " ".join(page.split())
+    review.press("m")
+    review.expect(KEYS)
+    review.press("a")
+    assert f"approved: {wide[:10]} (it holds in all your projects now)" in review.expect(KEYS)
+    review.press("r")
+    _, rest = review.leave()
+    assert f"rejected: {local[:10]} (it stays in its project" in rest
+    assert "approved 1, rejected 1; 1 memory waits for your word" in rest
+    assert shown(machine, wide, folder)["scope"] == "user"
+    assert str(shown(machine, local, folder)["scope"]).startswith("project:")

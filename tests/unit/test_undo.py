@@ -15,7 +15,7 @@ from tests.marks.test_bitemporal import KEY, changed_somehow, in_memory
 from tests.unit.conftest import AGENT, NOWHERE, PERSON, SHOP, SHOP_2
 from tests.unit.gateway import ABSENT, added, entries, live, refusals, row
 
-from cems.core import review
+from cems.core import promotion, review
 from cems.core.journal import Journal
 from cems.core.memories import Memories, NothingMatched, Refused, Unusable
 from cems.core.purge import Purge
@@ -42,7 +42,7 @@ def whole(memories: Memories) -> dict[str, Any]:
     """Every memory, byte by byte, with what decides on it, and the values that are forgotten."""
     connection = memories.connection
     rows = connection.execute(
-        "SELECT id, body, scope, category, trust, state, valid_from, valid_to, pinned, value_key, closed_by, forgotten, terms "
+        "SELECT id, body, scope, category, trust, state, valid_from, valid_to, pinned, value_key, closed_by, forgotten, asked, terms "
         "FROM records"
     )
     buried = connection.execute("SELECT value_key, scope FROM tombstones WHERE lifted = 0")
@@ -107,6 +107,7 @@ KINDS: dict[str, Callable[[Memories, str, str], object]] = {
         memories, one, SHOP, PERSON, at="2026-05-01T00:00:00.000Z"
     ),
     "dispute": lambda memories, one, _: review.dispute(memories, one, SHOP, PERSON, "not sure"),
+    "promote": lambda memories, one, _: promotion.ask(memories, one, SHOP, AGENT, "it is about the person"),
 }
 
 
@@ -135,6 +136,9 @@ CANDIDATES: dict[str, Callable[[Memories, str, str], object]] = {
     "reject": lambda memories, one, _: review.reject(memories, one, SHOP, PERSON, "planted"),
     "edit in review": lambda memories, one, _: review.edit(memories, one, SPACES, SHOP, PERSON),
     "merge": lambda memories, one, other: review.merge(memories, one, other, SHOP, PERSON, "Tabs, and Thursdays."),
+    "approve a promotion": lambda memories, one, _: review.approve(memories, one, SHOP, PERSON),
+    "reject a promotion": lambda memories, one, _: review.reject(memories, one, SHOP, PERSON),
+    "edit a promotion": lambda memories, one, _: review.edit(memories, one, SPACES, SHOP, PERSON),
     "say it again": lambda memories, _one, _other: memories.remember(statement(TABS, pinned=True), SHOP, PERSON),
 }
 
@@ -143,6 +147,9 @@ CANDIDATES: dict[str, Callable[[Memories, str, str], object]] = {
 def test_each_verdict_comes_back_byte_by_byte(memories: Memories, kind: str) -> None:
     one, other = added(memories, TABS, author=AGENT), added(memories, OTHER, author=AGENT)
     before = whole(memories)
+    if kind.endswith("promotion"):
+        promotion.ask(memories, one, SHOP, AGENT)
+        before = whole(memories)
     CANDIDATES[kind](memories, one, other)
     assert whole(memories) != before
     taken_back(memories, last(memories))
