@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.e2e import programs
 from tests.e2e.claude import Claude
+from tests.e2e.pins import PROGRAMS
 from tests.fakes import throwaway
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.home_guard import HomeGuard, real_homes
@@ -186,13 +187,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(line, yellow=True)
     if given_program():
         terminalreporter.line(f"NOT INSTALLED BY install.sh: CEMS_TEST_PROGRAM={given_program()}", yellow=True)
-    for name in programs.PROGRAMS:
+    for name in PROGRAMS:
         terminalreporter.line(f"{name}: {_state(name)}")
 
 
 def _state(name: str) -> str:
     try:
-        return f"the real program, {programs.PROGRAMS[name].version}, {programs.find(name)}"
+        return f"the real program, {PROGRAMS[name].version}, {programs.find(name)}"
     except programs.ProgramMissing as error:
         return f"NO REAL PROGRAM: {error}"
 

@@ -1,11 +1,13 @@
-"""The agents' real programs, from npm, pinned to a version and to each platform's package's digest.
+"""The agents' real programs, from npm, as pinned in `pins.py`.
 
-`python -m tests.e2e.programs` fetches what is missing into `$CEMS_TEST_CACHE` (default `.cache/agents` in
-this repository) and prints where each one is. Tests only look; they never fetch.
+`python -m tests.e2e.programs` fetches what is missing, all at once, into `$CEMS_TEST_CACHE` (default
+`.cache/agents` in this repository) and prints where each one is. Tests only look; they never fetch. No code of
+a package runs while npm installs it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -13,60 +15,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.e2e.pins import PROGRAMS, Package, Program
+
 REPOSITORY = Path(__file__).resolve().parents[2]
+LOCKS = Path(__file__).with_name("locks")
 
+_LAUNCHER = """#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+exec "$here/../../{node}" "$here/../node_modules/.bin/{name}" "$@"
+"""
+"""Starts a program of JavaScript as a shell does that finds it on the PATH, but with the pinned Node."""
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """One agent's program: an npm package per platform, all of one version.
-
-    `packages` maps `linux-x64` and the like to (package, its SHA-512 in base64); `binary` is the file in it.
-    """
-
-    name: str
-    version: str
-    binary: str
-    packages: Mapping[str, tuple[str, str]]
-
-
-PROGRAMS = {
-    "claude-code": Program(
-        name="claude-code",
-        version="2.1.332",
-        binary="claude",
-        packages={
-            "linux-x64": (
-                "@anthropic-ai/claude-code-linux-x64",
-                "f4JWhzwYutJIHScC7/dYOPX6s28tt7ZADhsOi8zwOHq5fFPEuUeChh2NMfinSg0GrUckYxaeebC4h0DqiKzLcw==",
-            ),
-            "linux-arm64": (
-                "@anthropic-ai/claude-code-linux-arm64",
-                "BlHNEtK38KBPWU31F4lUSS9sHclCyfWbThT1CErvxxH8+XcljYLZlQwdyXBkTD62rw1TgfE1u1a+quMWS0NSJg==",
-            ),
-            "linux-x64-musl": (
-                "@anthropic-ai/claude-code-linux-x64-musl",
-                "QoQzwipnqRAdBKDAJNJ2Qvl37G6x8nCugfOQa+nuMcGIRgGEOLeWoq3pTLMQRScL37estAQBGH9ygR3WFVbIfw==",
-            ),
-            "linux-arm64-musl": (
-                "@anthropic-ai/claude-code-linux-arm64-musl",
-                "jdjkkJLfAQ9M1HbT05tZHQpGNZUEPUebYwW/xpiMypZddB0lNlHlB9mXfOVV/UUPO0JCghj1NSQjxhhJc4L4CA==",
-            ),
-            "darwin-x64": (
-                "@anthropic-ai/claude-code-darwin-x64",
-                "i0GV2ejBOeHMXs+XPCd1IaJj1GV3VdZl8hiQD6hLMR/N7f4Nt8q4Edj1GYJCKXPLJa/zsE9Uv6r9rZ/ldVFQPQ==",
-            ),
-            "darwin-arm64": (
-                "@anthropic-ai/claude-code-darwin-arm64",
-                "L/F5mypyB7SK59cesiAqGv1bVNd+8xTn0LF5kV6EGL6UMhofVJMFlokhDRoxNzANNC5i/5JdzfJyDOKUbZObiA==",
-            ),
-        },
-    ),
-}
-"""Another agent is one entry here."""
+_fetching: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 class ProgramMissing(LookupError):
@@ -98,52 +63,80 @@ def find(name: str) -> Path:
     if not marker.is_file():
         raise ProgramMissing(f"{name} is not fetched: run ./test.sh --agents")
     held, binary = marker.read_text().split("\n", 1)
-    if held != program.version:
-        raise ProgramMissing(f"{name} {held} is fetched, {program.version} is wanted: run ./test.sh --agents")
+    if held != _pin(program):
+        raise ProgramMissing(f"{name} {held} is fetched, {_pin(program)} is wanted: run ./test.sh --agents")
     path = folder / binary.strip()
     if not path.is_file():
         raise ProgramMissing(f"{path} is gone: run ./test.sh --agents")
+    if program.node:
+        find("node")
     return path
+
+
+def unpacked(name: str) -> Path:
+    """What the program unpacked of itself when it was fetched, laid out as in `~/.cache`."""
+    return cache_folder() / name / "unpacked"
 
 
 def fetch(name: str) -> Path:
     """The program, fetched first when it is missing. Safe to run twice at once. Raises FetchFailed."""
-    try:
-        return find(name)
-    except ProgramMissing:
-        pass
     program = PROGRAMS[name]
-    if platform_name() not in program.packages:
-        raise FetchFailed(f"{name} has no program for {platform_name()}")
-    package, sha512 = program.packages[platform_name()]
-    npm = shutil.which("npm")
-    if npm is None:
-        raise FetchFailed("npm is not on the PATH; it brings the agents' programs")
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache_folder()) as scratch:
-        made = Path(scratch) / "made"
-        made.mkdir()
-        _install(npm, f"{package}@{program.version}", made, Path(scratch) / "npm-cache")
-        _check(made, package, program.version, f"sha512-{sha512}")
-        binary = Path("node_modules") / package / program.binary
-        (made / binary).chmod(0o755)
-        (made / "version").write_text(f"{program.version}\n{binary.as_posix()}\n")
-        _move_into_place(made, cache_folder() / program.name, Path(scratch) / "old")
-    return find(name)
+    if program.node:
+        fetch("node")
+    with _fetching[name]:
+        try:
+            return find(name)
+        except ProgramMissing:
+            pass
+        package = _package(program)
+        npm = shutil.which("npm")
+        if npm is None:
+            raise FetchFailed("npm is not on the PATH; it brings the agents' programs")
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache_folder()) as scratch:
+            made = Path(scratch) / "made"
+            made.mkdir()
+            _install(npm, program, package, made, Path(scratch) / "npm-cache")
+            _check(made, package.name, package.version or program.version, f"sha512-{package.sha512}")
+            binary = Path("node_modules") / package.name / package.binary
+            (made / binary).chmod(0o755)
+            if program.unpacks:
+                _unpack(made, made / binary, program.unpacks)
+            if program.node:
+                binary = _launcher(made, program.name)
+            (made / "version").write_text(f"{_pin(program)}\n{binary.as_posix()}\n")
+            _move_into_place(made, cache_folder() / program.name, Path(scratch) / "old")
+        return find(name)
 
 
-def _install(npm: str, spec: str, prefix: Path, cache: Path) -> None:
+def _pin(program: Program) -> str:
+    """What the cache has to hold: the version, and with it the tree of dependencies where there is one."""
+    if program.lock is None:
+        return program.version
+    digest = hashlib.sha256((LOCKS / program.lock).read_bytes()).hexdigest()
+    return f"{program.version}+{digest[:12]}"
+
+
+def _package(program: Program) -> Package:
+    for place in (platform_name(), "any"):
+        if place in program.packages:
+            return program.packages[place]
+    raise FetchFailed(f"{program.name} has no program for {platform_name()}")
+
+
+def _install(npm: str, program: Program, package: Package, prefix: Path, cache: Path) -> None:
+    spec = f"{package.name}@{package.version or program.version}"
+    if program.lock is None:
+        what = ["install", "--no-save", "--omit=optional", spec]
+    else:
+        # npm refuses a lock that does not fit this, and whatever has another digest than the lock says.
+        wanted = {"private": True, "dependencies": {package.name: program.version}}
+        (prefix / "package.json").write_text(json.dumps(wanted))
+        shutil.copyfile(LOCKS / program.lock, prefix / "package-lock.json")
+        what = ["ci"]
     # Its own cache folder, in the scratch: nothing stays in the person's ~/.npm.
-    command = [
-        npm,
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-        "--no-save",
-        "--no-update-notifier",
-    ]
-    command += [f"--prefix={prefix}", f"--cache={cache}", spec]
+    command = [npm, *what, "--no-audit", "--no-fund", "--ignore-scripts", "--no-update-notifier"]
+    command += [f"--prefix={prefix}", f"--cache={cache}"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     if result.returncode:
         raise FetchFailed(f"npm could not install {spec}:\n{result.stderr[-2000:]}")
@@ -159,6 +152,27 @@ def _check(prefix: Path, package: str, version: str, integrity: str) -> None:
         )
 
 
+def _unpack(made: Path, binary: Path, arguments: tuple[str, ...]) -> None:
+    home = made / "home"
+    home.mkdir()
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TERM": "dumb", "COPILOT_OFFLINE": "true"}
+    done = subprocess.run(
+        [binary, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode or not (home / ".cache").is_dir():
+        raise FetchFailed(f"{binary.name} did not unpack itself: {done.stdout[-500:]}{done.stderr[-500:]}")
+    (home / ".cache").rename(made / "unpacked")
+    shutil.rmtree(home)
+
+
+def _launcher(made: Path, name: str) -> Path:
+    path = Path("bin") / name
+    (made / "bin").mkdir()
+    (made / path).write_text(_LAUNCHER.format(node=find("node").relative_to(cache_folder()).as_posix(), name=name))
+    (made / path).chmod(0o755)
+    return path
+
+
 def _move_into_place(made: Path, target: Path, old: Path) -> None:
     try:
         if target.exists():
@@ -171,13 +185,19 @@ def _move_into_place(made: Path, target: Path, old: Path) -> None:
 
 
 def main(names: list[str]) -> int:
+    """Fetch these programs, or all; say of each where it is, or on standard error why it is not there."""
+    names = names or sorted(PROGRAMS)
     failed = 0
-    for name in names or sorted(PROGRAMS):
-        try:
-            print(f"{name} {PROGRAMS[name].version}: {fetch(name)}", flush=True)
-        except FetchFailed as error:
-            failed += 1
-            print(f"{name} {PROGRAMS[name].version}: {error}", file=sys.stderr, flush=True)
+    # npm mostly waits: for the network, then for the disk.
+    with ThreadPoolExecutor(4) as pool:
+        fetching = {name: pool.submit(fetch, name) for name in names}
+        for name, future in fetching.items():
+            said = f"{name} {PROGRAMS[name].version}"
+            try:
+                print(f"{said}: {future.result()}", flush=True)
+            except (FetchFailed, OSError, subprocess.TimeoutExpired) as error:
+                failed += 1
+                print(f"{said}: NOT FETCHED: {error}", file=sys.stderr, flush=True)
     return 1 if failed else 0
 
 
