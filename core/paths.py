@@ -62,6 +62,10 @@ class Home:
         return self.root / "credentials"
 
     @property
+    def pauses(self) -> Path:
+        return self.root / "pauses.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "daemon.lock"
 

@@ -28,9 +28,10 @@ OUR_NAMES = frozenset(
         "credentials",
         "install.conf",
         "endpoint",
+        "pauses.json",
     )
 )
-OUR_BEGINNINGS = ("journal.db", "state.db", "daemon.", "proof-")
+OUR_BEGINNINGS = ("journal.db", "state.db", "daemon.", "proof-", "pauses.json.")
 
 
 class RecordUnreadable(Exception):

@@ -18,7 +18,16 @@ from cems.installer.record import InstallRecord, original
 
 # The person's own: every change ever made, the keys that make forgotten values recognisable, their settings.
 MEMORIES = frozenset(
-    ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal", "keys", "config.toml", "backups")
+    (
+        "journal.db",
+        "journal.db-wal",
+        "journal.db-shm",
+        "journal.db-journal",
+        "keys",
+        "config.toml",
+        "backups",
+        "pauses.json",
+    )
 )
 
 

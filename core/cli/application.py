@@ -20,6 +20,7 @@ _MODULES = {
     "why": ("why",),
     "status": ("status",),
     "doctor": ("doctor", "health"),
+    "pause": ("pause", "resume"),
     "settings": ("config",),
     "service": ("daemon", "rebuild", "mcp"),
 }
@@ -42,7 +43,7 @@ _SECTIONS = {
         "undo",
     ),
     "Look inside": ("history", "audit", "why", "status", "doctor", "health", "config"),
-    "Run": ("daemon", "rebuild", "mcp"),
+    "Run": ("pause", "resume", "daemon", "rebuild", "mcp"),
 }
 _EXTENSIONS = "cems.commands"
 _OTHER_SECTION = "Set up"

@@ -13,6 +13,10 @@ from cems.core.paths import Home, cems_home
 
 Document = dict[str, Any]
 
+# Commands that say by themselves whether they are used where CEMS is paused.
+_SAY_IT = frozenset(("pause", "resume", "pauses", "status", "check", "why"))
+_said: list[Document] = []
+
 
 def home() -> Home:
     """The CEMS_HOME in force. Raises CommandError where it cannot be told."""
@@ -41,8 +45,34 @@ def ask(op: str, payload: Document | None = None, *, start: bool = True, timeout
 
     # For its notice; the client sends the folder.
     working_folder()
+    if op not in _SAY_IT:
+        _say_paused()
     with translated():
         return Client(home()).call(op, payload or {}, start=start, timeout=timeout)
+
+
+def paused(home: Home) -> Document | None:
+    """The pause in force in the current folder, as the daemon's `status` tells it; None for none."""
+    # Most people have none, and every command asks.
+    if not os.path.lexists(home.pauses):
+        return None
+    from cems.core.pauses import read_pauses
+    from cems.core.scope import session_scope
+
+    try:
+        folder = os.getcwd()  # noqa: PTH109
+    except OSError:
+        folder = ""
+    return read_pauses(home.pauses).as_json(session_scope(folder).project)
+
+
+def _say_paused() -> None:
+    """Tell the person, once a command, that their agents see nothing of what they do here."""
+    if not _said and (pause := paused(home())):
+        from cems.core.cli.pause import described
+
+        _said.append(pause)
+        console.note(console.visible(f"CEMS is paused {described(pause)}"))
 
 
 @contextmanager

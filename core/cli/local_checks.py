@@ -32,6 +32,7 @@ _PRIVATE_FILES = (
     "credentials",
     "install.conf",
     "endpoint",
+    "pauses.json*",
     "daemon.lock",
 )
 _PRIVATE_FOLDERS = ("keys/*", "backups/*", "logs/*")
@@ -48,6 +49,7 @@ def files_and_settings(home: Home) -> list[Document]:
         _copies(home),
         _disk(home),
         _settings(home),
+        _pauses(home),
         _last_start(home),
         _hook_failures(home),
     ]
@@ -193,6 +195,20 @@ def _settings(home: Home) -> Document:
         return _check("settings", str(error), f"mend {home.config} or the environment")
     changed = [str(row["key"]) for row in rows if row["origin"] != "default"]
     return _check("settings", f"changed: {', '.join(changed)}" if changed else "all at their defaults")
+
+
+def _pauses(home: Home) -> Document:
+    """A pause is the person's wish and no problem; a file that hides them is one, for it pauses everything."""
+    from cems.core.cli.pause import described
+    from cems.core.pauses import read_pauses
+
+    known = read_pauses(home.pauses)
+    if known.damage:
+        detail = f"{known.damage}: until it is mended, everything is paused and agents are given nothing"
+        return _check("pauses", detail, "cems resume --all, which sets it aside; then cems pause where you want it")
+    if here := asking.paused(home):
+        return _check("pauses", f"CEMS is paused {described(here)}")
+    return _check("pauses", f"not here; {len(known.running)} elsewhere" if known.running else "nothing is paused")
 
 
 def _last_start(home: Home) -> Document:

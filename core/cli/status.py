@@ -77,6 +77,7 @@ def _without_daemon(home: Home, problem: str) -> Document:
         "hook_failures": len(hook_failures(home, _WEEK)),
         "agents": wired_agents(home),
         "scope": {"project": _project_here()},
+        "paused": asking.paused(home),
         "home": str(home.root),
     }
 
@@ -142,6 +143,7 @@ def _page(answer: Document) -> list[tuple[str, str]]:
     return [
         ("home", console.visible(str(answer.get("home") or ""))),
         ("daemon", daemon_line(daemon)),
+        ("paused", _paused(answer.get("paused"))),
         (
             "here",
             console.scope_words(_as_scope(str(project)))
@@ -157,6 +159,12 @@ def _page(answer: Document) -> list[tuple[str, str]]:
         ),
         ("agents", _agents(answer.get("agents") or {})),
     ]
+
+
+def _paused(pause: Document | None) -> str:
+    from cems.core.cli.pause import described
+
+    return console.warning(console.visible(described(pause))) if pause else ""
 
 
 def _memories(counts: Document) -> str:

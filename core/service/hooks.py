@@ -19,6 +19,7 @@ from cems import __version__
 from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.events import HookAgent, HookEvent
 from cems.core.paths import Home
+from cems.core.pauses import Pause, PauseFile, how_to_resume, where
 from cems.core.policy import RecallPolicy, is_plain, read_snapshot
 from cems.core.recall import lookup
 from cems.core.recall.candidate import Explanation
@@ -71,6 +72,7 @@ class HookService:
     def __init__(self, home: Home, agents: Mapping[str, HookAgent], policy: RecallPolicy, sessions: Sessions) -> None:
         self.home = home
         self.sessions = sessions
+        self.pauses = PauseFile(home)
         self.policy = policy
         self.count: Count | None = None
         self._trouble = ""
@@ -136,6 +138,8 @@ class HookService:
         """What a prompt would be given now, without giving it."""
         if self._searcher is None:
             return Explanation("skipped", "there are no memories yet")
+        if pause := self.pauses.read().now(scope.project):
+            return Explanation("skipped", f"CEMS is paused {where(pause)}; `{how_to_resume(pause)}` ends that")
         shown = set(self.sessions.get(session).shown) if session else set()
         return await self._recalled(self._searcher, prompt, scope, shown, max_units)
 
@@ -146,6 +150,8 @@ class HookService:
         session = self.sessions.get(event.session)
         scope = _scope_of(event, context)
         self.sessions.touch(session, agent=event.agent, scope=scope.project or "", ended=event.kind == "session_end")
+        if pause := self.pauses.read().now(scope.project):
+            return self._while_paused(event, session, pause, limit)
         match event.kind:
             case "session_start":
                 return self._start(event, session, scope, limit)
@@ -175,6 +181,24 @@ class HookService:
             self.sessions.give(session, next_one.memories, next_one.how)
             given.append(next_one.text)
         return "\n".join(given)
+
+    def _while_paused(self, event: HookEvent, session: Session, pause: Pause, limit: int) -> str:
+        """Nothing is given and nothing kept; only who types a command to CEMS is told why it is not done."""
+        session.last_message = ""
+        session.waiting = [each for each in session.waiting if each.how == "paused"]
+        if event.kind == "session_start" and event.source in _FRESH_CONTEXT:
+            self.sessions.take_back(session)
+        if event.kind in ("pre_tool", "post_tool"):
+            return self._with_tool(session, limit)
+        if event.kind != "prompt" or event.machine_turn or not _COMMAND.match(event.prompt):
+            return ""
+        if session.repeats_prompt(event.turn, f"{event.cwd} {event.prompt}"):
+            return ""
+        told = note(
+            f"CEMS is paused {where(pause)}: nothing was looked up, and nothing was stored or changed. Tell the person that "
+            f"`{how_to_resume(pause)}`, typed in a terminal, ends the pause; only they can."
+        )
+        return self._give(event, session, told, (), "paused")
 
     def _start(self, event: HookEvent, session: Session, scope: SessionScope, limit: int) -> str:
         if event.source in _FRESH_CONTEXT:

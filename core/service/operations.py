@@ -17,6 +17,7 @@ from cems.core.fold import Operation
 from cems.core.journal import Journal
 from cems.core.memories import AmbiguousId, Memories, NothingMatched, Refused, Unusable
 from cems.core.paths import Home
+from cems.core.pauses import Paused, PausesDamaged
 from cems.core.recall import lookup
 from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, Within
 from cems.core.recall.lexical import Weights
@@ -27,6 +28,8 @@ from cems.core.service.caller import Caller
 from cems.core.service.checks import run_checks
 from cems.core.service.history_operations import OPERATIONS as HISTORY
 from cems.core.service.hooks import STARTING, HookService
+from cems.core.service.pause_operations import OPERATIONS as PAUSE
+from cems.core.service.pause_operations import refuse_while_paused
 from cems.core.service.purge_operations import OPERATIONS as PURGE
 from cems.core.service.request import MAX_LIMIT, Request
 from cems.core.service.review_operations import OPERATIONS as REVIEW
@@ -62,6 +65,8 @@ _FAILURES: tuple[tuple[type[Exception], str, int], ...] = (
     (AmbiguousId, "ambiguous", 2),
     (NothingMatched, "not_found", 3),
     (Refused, "refused", 4),
+    (Paused, "paused", 4),
+    (PausesDamaged, "damaged", 1),
 )
 
 
@@ -106,7 +111,9 @@ class Operations:
         if operation is None:
             raise OperationFailed("usage", f"there is no operation {name!r}", 2)
         try:
-            answer: dict[str, Any] = await operation(self, Request(body, caller))
+            request = Request(body, caller)
+            refuse_while_paused(self, name, request)
+            answer: dict[str, Any] = await operation(self, request)
             return answer
         except tuple(kind for kind, _, _ in _FAILURES) as error:
             code, status = next((code, status) for kind, code, status in _FAILURES if isinstance(error, kind))
@@ -337,4 +344,4 @@ _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "promote", "mark", "search", "show", "why", "profile",
                  "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
-_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY}
+_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE}

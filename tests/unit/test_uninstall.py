@@ -15,7 +15,7 @@ from cems.adapters.base import ConfigUnreadable
 from cems.adapters.claude_code import skill_files
 from cems.installer import files, undo
 
-MEMORIES = ("journal.db", "journal.db-wal", "config.toml", "keys/values.key")
+MEMORIES = ("journal.db", "journal.db-wal", "config.toml", "pauses.json", "keys/values.key")
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_memories_stay_and_the_program_goes(person: Person) -> None:
     person.setup()
     _remember(person)
     left = person.uninstall()
-    assert left == ["config.toml", "journal.db", "journal.db-wal", "keys"]
+    assert left == ["config.toml", "journal.db", "journal.db-wal", "keys", "pauses.json"]
     assert all((person.home.root / name).read_text() == name for name in MEMORIES)
 
 
@@ -210,7 +210,7 @@ def test_uninstall_twice_and_setup_again_are_no_special_cases(person: Person) ->
     person.setup()
     _remember(person)
     person.uninstall()
-    assert person.uninstall() == ["config.toml", "journal.db", "journal.db-wal", "keys"]
+    assert person.uninstall() == ["config.toml", "journal.db", "journal.db-wal", "keys", "pauses.json"]
     person.setup()
     assert "Stop" in person.read(person.settings)["hooks"]
     person.uninstall(purge=True)
