@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cems.core.events import HookAgent
 
@@ -54,7 +54,8 @@ class FileEdit:
     """One file before and after; None is a file that is not there.
 
     `containers` are JSON pointers of objects and lists made only to hold our entries. `mode` is for a new
-    file. `lock` is a folder whose existence the agent takes as "someone writes this file".
+    file. `lock` is a folder whose existence the agent takes as "someone writes this file". `ours`: the whole file is ours,
+    a copy of what we ship.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class FileEdit:
     containers: tuple[str, ...] = ()
     mode: int = 0o600
     lock: Path | None = None
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class FileRecord:
 class AgentRecord:
     """What was set up for one agent in one configuration folder.
 
-    `entries` name each thing we put there; `removed` those that the person took out again, which stay out.
+    `entries` name each thing we put there; `removed` those that the person took out again, which stay out; `forms` has
+    each entry as it was written, so that what the person changes in it is told from what an older version wrote.
     """
 
     agent: str
@@ -89,6 +92,7 @@ class AgentRecord:
     removed: tuple[str, ...] = ()
     files: tuple[FileRecord, ...] = ()
     folders: tuple[Path, ...] = ()
+    forms: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, path: Path) -> FileRecord | None:
         return next((record for record in self.files if record.path == path), None)
@@ -110,13 +114,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """The edits, the entries in place once they are made, those left out, and notes for the person."""
+    """The edits, the entries in place once they are made (and their forms), those left out, and notes for the person."""
 
     config_dir: Path
     edits: tuple[FileEdit, ...] = ()
     entries: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    forms: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +142,21 @@ class ConfigUnreadable(Exception):
         self.reason = reason
 
 
-class Agent(HookAgent, Protocol):
-    """One coding agent. `name` is its id (`claude-code`), `title` what people call it."""
+class Connects(Protocol):
+    """What the installer sets up and takes out: an agent, or what several agents share. `name` is its id (`claude-code`),
+    `title` what people call it."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def title(self) -> str: ...
 
     def detect(self, machine: Machine) -> Detection:
-        """Whether the agent is here and where its configuration is. Runs nothing, writes nothing."""
+        """Whether it is here and where its configuration is. Runs nothing, writes nothing."""
 
     def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        """The edits that connect the agent. Raises ConfigUnreadable."""
+        """The edits that connect it. Raises ConfigUnreadable."""
 
     def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
         """The edits that take out what is ours, found by what it says and not by where it stands.
@@ -157,6 +166,36 @@ class Agent(HookAgent, Protocol):
 
     def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
         """How things stand in the folder that was set up, for `cems doctor`. Raises ConfigUnreadable."""
+
+
+class Agent(HookAgent, Connects, Protocol):
+    """One coding agent. `uses_shared_skills`: it reads the skills in `~/.agents/skills`, which are set up once for all
+    agents that do."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uses_shared_skills(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """How an agent runs a hook of ours: the script, the agent's own variables, and its input."""
+
+    script: str
+    variables: Mapping[str, str]
+    payload: Mapping[str, Any]
+
+
+class ShowsItsWay(Protocol):
+    """What an adapter has besides whose agent takes context from a prompt's hook: setup proves that way with it."""
+
+    def prompt_call(self, prompt: str, project: Path, session: str, turn: str) -> HookCall:
+        """The hook as the agent runs it when the person sends `prompt` in `project`."""
+
+    def context_in(self, output: bytes) -> str:
+        """What of the hook's standard output the agent puts in front of its model; "" for nothing."""
 
 
 class KeepsTranscripts(Protocol):

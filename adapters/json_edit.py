@@ -93,6 +93,19 @@ class JsonText:
         start, parts, end = self._container(path)
         return self._insert(start, parts, end, None, "", value)
 
+    def with_value(self, path: Path, value: Any) -> JsonText:
+        """The document with `value` in the place of what is at `path`, which is there."""
+        start, parts, _ = self._container(path[:-1])
+        part = parts[self._find(parts, path[-1])]
+        text = self._text
+        line = text.rfind("\n", 0, part.value)
+        if line < start:
+            put = self._on_one_line(value)
+        else:
+            newline = "\r\n" if "\r\n" in text else "\n"
+            put = _on_lines(value, newline + _indent(text, part.value), self._unit())
+        return JsonText(text[: part.value] + put + text[part.end :])
+
     def without(self, path: Path) -> JsonText:
         """The document without the member or item at `path`, which is there."""
         start, parts, end = self._container(path[:-1])

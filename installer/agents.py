@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import cast
 
-from cems.adapters.base import Agent
-
-# Also found when the program runs from a checkout, where no package metadata is.
-OURS = {"claude-code": "cems.adapters.claude_code.agent:AGENT"}
+from cems.adapters.agents_skills import AGENTS_SKILLS
+from cems.adapters.base import Agent, Connects
+from cems.core.service.adapters import registered_agents
 
 
 class UnknownAgent(Exception):
@@ -18,8 +17,7 @@ class UnknownAgent(Exception):
 
 def all_agents() -> dict[str, Agent]:
     """Name -> adapter, in order of names."""
-    places = {**OURS, **{point.name: point.value for point in entry_points(group="cems.agents")}}
-    return {name: _load(place) for name, place in sorted(places.items())}
+    return {name: _load(place) for name, place in sorted(registered_agents().items())}
 
 
 def named(names: list[str]) -> dict[str, Agent]:
@@ -29,6 +27,11 @@ def named(names: list[str]) -> dict[str, Agent]:
         if name not in agents:
             raise UnknownAgent(f"There is no agent named {name!r}. Known: {', '.join(agents)}.")
     return {name: agent for name, agent in agents.items() if not names or name in names}
+
+
+def with_shared(agents: Mapping[str, Agent]) -> dict[str, Connects]:
+    """These, and what several of them share: all that an installation may have set up."""
+    return {**agents, AGENTS_SKILLS.name: AGENTS_SKILLS}
 
 
 def _load(place: str) -> Agent:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from cems.adapters.base import (
-    Agent,
     AgentRecord,
     ConfigUnreadable,
+    Connects,
     FileEdit,
     FileRecord,
     Machine,
@@ -22,7 +22,7 @@ from cems.installer.launchers import LinkPlan
 from cems.installer.record import InstallRecord, drop_unused_originals, keep_original, save
 
 
-def apply_agent(home: Home, machine: Machine, agent: Agent, wiring: Wiring, record: InstallRecord) -> InstallRecord:
+def apply_agent(home: Home, machine: Machine, agent: Connects, wiring: Wiring, record: InstallRecord) -> InstallRecord:
     """Write one agent's edits; the record with them in it, on disk before the first byte of theirs.
 
     Raises CannotWrite before anything is written, ChangedMeanwhile or OSError with everything put back.
@@ -37,6 +37,7 @@ def apply_agent(home: Home, machine: Machine, agent: Agent, wiring: Wiring, reco
         known,
         entries=wiring.entries,
         removed=wiring.removed,
+        forms=wiring.forms,
         files=tuple(sorted([*kept, *written.values()], key=lambda file: file.path)),
         folders=tuple(sorted({*known.folders, *missing})),
     )
@@ -94,7 +95,7 @@ def _missing(*folders: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in wanted if not path.exists()))
 
 
-def _file_record(home: Home, machine: Machine, agent: Agent, known: AgentRecord, edit: FileEdit) -> FileRecord:
+def _file_record(home: Home, machine: Machine, agent: Connects, known: AgentRecord, edit: FileEdit) -> FileRecord:
     """The record of a file about to be written, with what it takes to bring back the file of before us."""
     earlier = known.file(edit.path)
     containers = tuple(sorted({*edit.containers, *(earlier.containers if earlier else ())}))
@@ -110,7 +111,7 @@ def _file_record(home: Home, machine: Machine, agent: Agent, known: AgentRecord,
     return FileRecord(edit.path, written, name, containers)
 
 
-def _without_us(home: Home, machine: Machine, agent: Agent, known: AgentRecord, edit: FileEdit) -> bytes | None:
+def _without_us(home: Home, machine: Machine, agent: Connects, known: AgentRecord, edit: FileEdit) -> bytes | None:
     with suppress(ConfigUnreadable):
         for taken in agent.unwire(machine, launchers.launchers(home), known):
             if taken.path == edit.path:

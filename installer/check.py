@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from cems.adapters.base import Agent, AgentRecord, ConfigUnreadable, Machine
+from cems.adapters.base import AgentRecord, ConfigUnreadable, Connects, Machine
 from cems.core.paths import Home
 from cems.installer import launchers
-from cems.installer.agents import all_agents
+from cems.installer.agents import all_agents, with_shared
 from cems.installer.record import InstallRecord, RecordUnreadable, load
 
 REPAIR = "cems setup --repair"
@@ -25,7 +25,7 @@ def agent_checks(home: Home, machine: Machine | None = None) -> list[dict[str, A
     if record is None:
         return [_check("setup", "has not been run", "cems setup")]
     checks = [_programs(home), _link(machine, home)]
-    for name, agent in all_agents().items():
+    for name, agent in with_shared(all_agents()).items():
         known = [entry for entry in record.agents if entry.agent == name]
         checks += [_agent(home, machine, agent, entry) for entry in known]
         if not known and agent.detect(machine).found:
@@ -67,7 +67,7 @@ def _link(machine: Machine, home: Home) -> dict[str, Any]:
     return _check("command", "; ".join(plan.notes) or f"{plan.link.path if plan.link else home.bin / 'cems'}")
 
 
-def _agent(home: Home, machine: Machine, agent: Agent, known: AgentRecord) -> dict[str, Any]:
+def _agent(home: Home, machine: Machine, agent: Connects, known: AgentRecord) -> dict[str, Any]:
     try:
         state = agent.wired(machine, launchers.launchers(home), known)
     except ConfigUnreadable as problem:

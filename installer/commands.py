@@ -99,7 +99,7 @@ def setup(
     failed = _apply(home, machine, plan, record)
     if not (no_prove or as_json):
         console.say("Trying it out; this takes some seconds")
-    proof = None if no_prove else prove(home, machine.environ)
+    proof = None if no_prove else prove(home, [each.agent for each in plan.agents if each.wiring], machine.environ)
     return outcome.tell(plan, failed, proof, as_json)
 
 
@@ -129,7 +129,7 @@ def uninstall(purge_data: PurgeData = False, yes: options.Yes = False, as_json: 
     with _told():
         undo.check_home(home, machine)
         record = load(home)
-        removals = undo.plan_removals(home, machine, known_agents.all_agents(), record)
+        removals = undo.plan_removals(home, machine, known_agents.with_shared(known_agents.all_agents()), record)
     if not as_json:
         for removal in removals:
             for edit in removal.edits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cems.adapters.agents_skills import AGENTS_SKILLS
 from cems.core.cli import console
 from cems.core.cli.failures import DONE, FAILED
 from cems.installer.plan import AgentPlan, Plan
@@ -25,7 +26,7 @@ def tell(plan: Plan, failed: list[str], proof: Proof | None, as_json: bool) -> i
     if proof and proof.problem:
         console.note("`cems doctor` looks closer")
     elif plan.agents and not problems:
-        names = " and ".join(agent.agent.title for agent in plan.agents)
+        names = _listed([each.agent.title for each in plan.agents if each.agent is not AGENTS_SKILLS])
         console.say(f"{names} will remember from the next session on. `cems --help` shows the commands.")
     elif not plan.agents:
         console.say("No agent is connected yet: install one and run `cems setup` again.")
@@ -43,10 +44,15 @@ def tell_dry_run(plan: Plan, as_json: bool) -> int:
 
 def _tell_proof(proof: Proof) -> None:
     console.say()
-    console.say("Proved with a memory made for it and removed again: the installed hook put this in front of")
-    console.say(f"a prompt, in {proof.milliseconds:.0f} ms.")
+    ways = "as each of them runs it" if len(proof.agents) > 1 else f"as {' '.join(proof.agents)} runs it"
+    console.say(f"Proved with a memory made for it and removed again: the installed hook, {ways}, put this")
+    console.say(f"in front of a prompt, in {proof.milliseconds:.0f} ms.")
     console.say(console.paragraphs(proof.block.strip(), "  | "))
     console.say()
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(([", ".join(names[:-1])] if names[1:] else []) + names[-1:])
 
 
 def _document(plan: Plan, changed: bool, problems: list[str], proof: Proof | None) -> dict[str, Any]:

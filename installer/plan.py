@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cems.adapters.base import Agent, ConfigUnreadable, Detection, FileEdit, Machine, Wiring, Wish
+from cems.adapters.agents_skills import AGENTS_SKILLS
+from cems.adapters.base import Agent, ConfigUnreadable, Connects, Detection, FileEdit, Machine, Wiring, Wish
 from cems.core.paths import Home
 from cems.installer import launchers
 from cems.installer.launchers import LinkPlan
@@ -15,9 +16,9 @@ from cems.installer.record import InstallRecord
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """One agent: where it is, and what is to be written, or the `problem` that keeps us from it."""
+    """One agent, or what several share: where it is, and what is to be written, or the `problem` that keeps us from it."""
 
-    agent: Agent
+    agent: Connects
     detection: Detection
     wiring: Wiring | None = None
     problem: str = ""
@@ -63,16 +64,31 @@ def plan_setup(
     here, absent = [], []
     for name, agent in agents.items():
         detection = agent.detect(machine)
-        if not detection.found and name not in insisted:
-            absent.append(AgentPlan(agent, detection))
-            continue
-        known = record.agent(name, detection.config_dir)
-        wish = Wish(known, permissions=permissions, repair=repair or name in insisted)
-        try:
-            wiring = agent.wire(machine, launchers.launchers(home), wish)
-        except ConfigUnreadable as problem:
-            here.append(AgentPlan(agent, detection, problem=str(problem)))
+        if detection.found or name in insisted:
+            wish_repair = repair or name in insisted
+            here.append(_agent_plan(home, machine, agent, detection, record, permissions, repair=wish_repair))
         else:
-            here.append(AgentPlan(agent, detection, wiring))
+            absent.append(AgentPlan(agent, detection))
+    if any(plan.wiring and agents[plan.agent.name].uses_shared_skills for plan in here):
+        detection = AGENTS_SKILLS.detect(machine)
+        here.append(_agent_plan(home, machine, AGENTS_SKILLS, detection, record, permissions, repair=repair))
     missing = launchers.outdated(home)
     return Plan(tuple(here), tuple(absent), tuple(missing), launchers.plan_link(machine, home))
+
+
+def _agent_plan(
+    home: Home,
+    machine: Machine,
+    agent: Connects,
+    detection: Detection,
+    record: InstallRecord,
+    permissions: bool,
+    *,
+    repair: bool,
+) -> AgentPlan:
+    known = record.agent(agent.name, detection.config_dir)
+    try:
+        wiring = agent.wire(machine, launchers.launchers(home), Wish(known, permissions=permissions, repair=repair))
+    except ConfigUnreadable as problem:
+        return AgentPlan(agent, detection, problem=str(problem))
+    return AgentPlan(agent, detection, wiring)

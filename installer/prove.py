@@ -15,14 +15,16 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from cems import __version__
-from cems.adapters.claude_code.config import hook_command
+from cems.adapters.base import Connects, ShowsItsWay
+from cems.adapters.claude_code.agent import AGENT as CLAUDE_CODE
+from cems.adapters.hook_groups import hook_command
 from cems.core.paths import PRIVATE_DIR, Home
 from cems.core.service.client import Client, DaemonUnreachable, OperationError, stop_daemon
 from cems.installer import launchers
@@ -33,7 +35,6 @@ PROMPT = "Which port does the demonstration server of this project listen on?"
 SIGN = "4817"
 # A prompt that agents send by themselves: it is answered with nothing, and nothing is kept of it.
 MACHINE_PROMPT = "<task-notification>\n<status>completed</status>\n</task-notification>"
-SCRIPT = "cems_user_prompts_submit"
 
 # Loading the store and the model for the first time can take this long on a slow disk.
 PATIENCE = 60.0
@@ -44,25 +45,30 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """`block`: what the model would have seen; `milliseconds`: the hook's median; `problem`: "" for none."""
+    """`block`: what the model would have seen; `milliseconds`: the hook's median; `agents`: titles of those whose way it
+    came; `problem`: "" for none."""
 
     block: str = ""
     milliseconds: float = 0.0
+    agents: tuple[str, ...] = ()
     problem: str = ""
 
 
-def prove(home: Home, environ: Mapping[str, str] = os.environ) -> Proof:
-    """Make the round trip, at most some minutes on the slowest machine. Needs the launchers of `home` in place."""
+def prove(home: Home, agents: Sequence[Connects], environ: Mapping[str, str] = os.environ) -> Proof:
+    """Make the round trip, at most some minutes on the slowest machine, the way of each of `agents` that takes context from
+    a hook; Claude Code's where none does, since all have the same launcher. Needs the launchers of `home` in place."""
+    ways = [(agent.title, cast(ShowsItsWay, agent)) for agent in agents if hasattr(agent, "prompt_call")]
+    ways = ways or [(CLAUDE_CODE.title, CLAUDE_CODE)]
     try:
         # It loads while the throwaway one works.
         Client(home, context={}).start(PATIENCE)
-        proof = _round_trip(home, environ)
-        return proof if proof.problem else Proof(proof.block, proof.milliseconds, _own_hook(home, environ))
+        proof = _round_trip(home, ways, environ)
+        return proof if proof.problem else replace(proof, problem=_own_hook(home, ways[0][1], environ))
     except (DaemonUnreachable, OperationError, OSError, subprocess.TimeoutExpired) as problem:
         return Proof(problem=f"the round trip failed: {problem}")
 
 
-def _round_trip(home: Home, environ: Mapping[str, str]) -> Proof:
+def _round_trip(home: Home, ways: Sequence[tuple[str, ShowsItsWay]], environ: Mapping[str, str]) -> Proof:
     with _throwaway(home) as (proof, project):
         apply_launchers(proof)
         person = {"client": "cli", "version": __version__, "tty": "0", "cwd": str(project)}
@@ -73,18 +79,20 @@ def _round_trip(home: Home, environ: Mapping[str, str]) -> Proof:
             return Proof(problem=f"the demonstration memory was not taken: {problem}{_last_word(proof)}")
         if answer.get("status") != "added":
             return Proof(problem=f"the demonstration memory was not taken: {answer.get('reason') or answer}")
+        block = ""
         end = time.monotonic() + PATIENCE
-        while True:
-            code, output, _ = _run_hook(proof, project, PROMPT, environ)
-            block = _context(output)
-            if code == 0 and SIGN in block:
-                break
-            if time.monotonic() > end:
-                what = f"the hook ended with {code} and did not bring the memory back: {output[:200]!r}"
-                return Proof(problem=f"{what}{_last_word(proof)}")
-            time.sleep(0.2)
-        times = [_run_hook(proof, project, PROMPT, environ)[2] for _ in range(SAMPLES)]
-        return Proof(block, statistics.median(times))
+        for title, way in ways:
+            while True:
+                code, output, _ = _run_hook(proof, project, PROMPT, way, environ)
+                block = way.context_in(output) if code == 0 else ""
+                if SIGN in block:
+                    break
+                if time.monotonic() > end:
+                    what = f"{title}'s hook ended with {code} and did not bring the memory back: {output[:200]!r}"
+                    return Proof(problem=f"{what}{_last_word(proof)}")
+                time.sleep(0.2)
+        times = [_run_hook(proof, project, PROMPT, ways[-1][1], environ)[2] for _ in range(SAMPLES)]
+        return Proof(block, statistics.median(times), tuple(title for title, _ in ways))
 
 
 def _last_word(home: Home) -> str:
@@ -96,7 +104,7 @@ def _last_word(home: Home) -> str:
     return " | " + " | ".join(line for line in lines[-4:] if line)
 
 
-def _own_hook(home: Home, environ: Mapping[str, str]) -> str:
+def _own_hook(home: Home, way: ShowsItsWay, environ: Mapping[str, str]) -> str:
     """Run the person's own hook until it has its answer; what is wrong, "" for nothing."""
     client = Client(home, context={})
     end = time.monotonic() + PATIENCE
@@ -107,7 +115,7 @@ def _own_hook(home: Home, environ: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory(prefix="cems-proof-") as folder:
         for _ in range(ATTEMPTS):
             before = _failures(home)
-            code, output, _ = _run_hook(home, Path(folder), MACHINE_PROMPT, environ)
+            code, output, _ = _run_hook(home, Path(folder), MACHINE_PROMPT, way, environ)
             if code != 0 or output:
                 return f"the hook answered {code} {output[:200]!r} to a prompt that no person typed"
             if _failures(home) == before:
@@ -122,44 +130,27 @@ def _failures(home: Home) -> bytes:
         return b""
 
 
-def _run_hook(home: Home, project: Path, prompt: str, environ: Mapping[str, str]) -> tuple[int, bytes, float]:
-    """The installed command as Claude Code runs it: its line given to a shell, the event on its input."""
-    session = str(uuid.uuid4())
-    event = {
-        "session_id": session,
-        "transcript_path": str(project / ".claude" / f"{session}.jsonl"),
-        "cwd": str(project),
-        "prompt_id": str(uuid.uuid4()),
-        "permission_mode": "default",
-        "hook_event_name": "UserPromptSubmit",
-        "prompt": prompt,
-    }
+def _run_hook(
+    home: Home, project: Path, prompt: str, way: ShowsItsWay, environ: Mapping[str, str]
+) -> tuple[int, bytes, float]:
+    """The installed command as the agent runs it: its line given to a shell, the event on its input."""
+    call = way.prompt_call(prompt, project, str(uuid.uuid4()), str(uuid.uuid4()))
     variables = {
         name: environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR") if name in environ
     }
-    variables |= {"CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "cli", "CLAUDE_CODE_SESSION_ID": session}
-    variables["CLAUDE_PROJECT_DIR"] = str(project)
     shell = shutil.which("sh") or "/bin/sh"
-    line = hook_command(launchers.launchers(home), SCRIPT)
+    line = hook_command(launchers.launchers(home), call.script)
     began = time.monotonic()
     done = subprocess.run(
         [shell, "-c", line],
-        input=json.dumps(event).encode(),
+        input=json.dumps(dict(call.payload)).encode(),
         capture_output=True,
         cwd=project,
-        env=variables,
+        env={**variables, **call.variables},
         timeout=HOOK_SECONDS,
         check=False,
     )
     return done.returncode, done.stdout, (time.monotonic() - began) * 1000
-
-
-def _context(output: bytes) -> str:
-    try:
-        answer: Any = json.loads(output)
-        return str(answer["hookSpecificOutput"]["additionalContext"])
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 @contextmanager

@@ -16,7 +16,12 @@ from cems.installer.plan import AgentPlan, Plan
 
 _LONGEST_LINE = 160
 # Lines around ours can hold the person's own keys, and what is shown may end up in somebody's log.
-_SECRET = re.compile(r'("[^"]*(?:key|token|secret|password|auth)[^"]*"\s*:\s*)"[^"]*"', re.IGNORECASE)
+_WORD = "(?:key|token|secret|password|auth)"
+_QUOTED_VALUE = re.compile(
+    rf"""((?:"[^"]*{_WORD}[^"]*"|'[^']*{_WORD}[^']*'|\b[\w.-]*{_WORD}[\w.-]*)\s*[:=]\s*)(?:"[^"]*"|'[^']*')""",
+    re.IGNORECASE,
+)
+_BARE_VALUE = re.compile(rf"""^(.\s*["']?[\w.-]*{_WORD}[\w.-]*["']?\s*:\s+)[^\s"'{{\[&*|>].*$""", re.IGNORECASE)
 
 
 def plan_lines(plan: Plan, home: Home, machine: Machine) -> Iterator[str]:
@@ -47,11 +52,11 @@ def _agent_lines(plan: AgentPlan, machine: Machine) -> Iterator[str]:
         yield f"  {console.warning('left as it is')}: {short(plan.problem, machine)}"
     copied: dict[str, list[str]] = {}
     for edit in plan.edits:
-        if edit.path.suffix == ".json":
+        if edit.ours:
+            copied.setdefault(edit.summary, []).append(short(edit.path, machine))
+        else:
             yield f"  {short(edit.path, machine)}: {edit.summary}"
             yield from (f"    {line}" for line in diff_lines(edit))
-        else:
-            copied.setdefault(edit.summary, []).append(short(edit.path, machine))
     for summary, paths in copied.items():
         yield f"  {summary}: {', '.join(paths)}"
     for note in plan.wiring.notes if plan.wiring else ():
@@ -80,7 +85,7 @@ def _lines(data: bytes | None) -> list[str]:
 
 
 def _masked(line: str) -> str:
-    return _SECRET.sub(r'\1"…"', line)
+    return _BARE_VALUE.sub(r"\1…", _QUOTED_VALUE.sub(r'\1"…"', line))
 
 
 def _cut(line: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cems.adapters.base import Agent, AgentRecord, FileEdit, Machine, digest, read_file
+from cems.adapters.base import AgentRecord, Connects, FileEdit, Machine, digest, read_file
 from cems.core.paths import Home
 from cems.core.service.client import stop_daemon
 from cems.installer import files, launchers
@@ -39,13 +39,13 @@ class NotOurHome(Exception):
 class Removal:
     """One agent: the edits, and the folders to remove if they are empty then."""
 
-    agent: Agent
+    agent: Connects
     edits: tuple[FileEdit, ...]
     folders: tuple[Path, ...]
 
 
 def plan_removals(
-    home: Home, machine: Machine, agents: Mapping[str, Agent], record: InstallRecord | None
+    home: Home, machine: Machine, agents: Mapping[str, Connects], record: InstallRecord | None
 ) -> list[Removal]:
     """What has to be done to each agent's files.
 
@@ -59,7 +59,7 @@ def plan_removals(
     return [_removal(home, machine, agents[entry.agent], entry) for entry in known]
 
 
-def _removal(home: Home, machine: Machine, agent: Agent, record: AgentRecord) -> Removal:
+def _removal(home: Home, machine: Machine, agent: Connects, record: AgentRecord) -> Removal:
     restored: dict[Path, FileEdit] = {}
     for file in record.files:
         current = read_file(file.path)

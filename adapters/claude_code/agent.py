@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AgentRecord,
         Detection,
         FileEdit,
+        HookCall,
         Launchers,
         Machine,
         WiredState,
@@ -78,6 +79,7 @@ class ClaudeCode:
 
     name = "claude-code"
     title = "Claude Code"
+    uses_shared_skills = False
 
     # -- hooks
 
@@ -155,7 +157,33 @@ class ClaudeCode:
         folder = config_dir(Machine(home, environ))
         return tuple(folder / name for name in ("projects", "history.jsonl", "file-history", "todos", "plans"))
 
-    # -- wiring
+    # -- setup
+
+    def prompt_call(self, prompt: str, project: Path, session: str, turn: str) -> HookCall:
+        from cems.adapters.base import HookCall
+
+        payload = {
+            "session_id": session,
+            "transcript_path": str(project / ".claude" / f"{session}.jsonl"),
+            "cwd": str(project),
+            "prompt_id": turn,
+            "permission_mode": "default",
+            "hook_event_name": "UserPromptSubmit",
+            "prompt": prompt,
+        }
+        variables = {
+            "CLAUDECODE": "1",
+            "CLAUDE_CODE_ENTRYPOINT": "cli",
+            "CLAUDE_CODE_SESSION_ID": session,
+            "CLAUDE_PROJECT_DIR": str(project),
+        }
+        return HookCall("cems_user_prompts_submit", variables, payload)
+
+    def context_in(self, output: bytes) -> str:
+        try:
+            return str(json.loads(output)["hookSpecificOutput"]["additionalContext"])
+        except (ValueError, KeyError, TypeError):
+            return ""
 
     def detect(self, machine: Machine) -> Detection:
         from cems.adapters.claude_code import detect

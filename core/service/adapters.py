@@ -5,21 +5,29 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from cems.core.events import HookAgent, HookEvent
 
 logger = logging.getLogger("cems.hooks")
 
-# A checkout on the path without being installed has no entry points.
-_BUILT_IN = {"claude-code": "cems.adapters.claude_code.agent:AGENT"}
+
+def packaged_agents() -> dict[str, str]:
+    """Our own adapters, as `module:attribute` by name: found by their place, since a checkout that is on the path without
+    being installed has no entry points."""
+    adapters = Path(__file__).parents[2] / "adapters"
+    return {
+        each.parent.name.replace("_", "-"): f"cems.adapters.{each.parent.name}.agent:AGENT"
+        for each in sorted(adapters.glob("*/agent.py"))
+    }
 
 
 def registered_agents() -> dict[str, str]:
     """Adapters that installed packages register (`cems.agents`), as `module:attribute` by name. Slow: 60 ms."""
     from importlib.metadata import entry_points
 
-    return _BUILT_IN | {entry.name: entry.value for entry in entry_points(group="cems.agents")}
+    return packaged_agents() | {entry.name: entry.value for entry in entry_points(group="cems.agents")}
 
 
 def load_agents(targets: Mapping[str, str]) -> dict[str, HookAgent]:

@@ -13,7 +13,7 @@ from typing import Any
 from cems.adapters.base import Machine
 from cems.core.paths import Home
 from cems.installer import apply, undo
-from cems.installer.agents import all_agents
+from cems.installer.agents import all_agents, with_shared
 from cems.installer.plan import Plan, plan_setup
 from cems.installer.record import first, load, save
 
@@ -67,7 +67,7 @@ class Person:
         """`cems uninstall`; the names left in CEMS_HOME."""
         undo.check_home(self.home, self.machine)
         record = load(self.home)
-        removals = undo.plan_removals(self.home, self.machine, all_agents(), record)
+        removals = undo.plan_removals(self.home, self.machine, with_shared(all_agents()), record)
         undo.take_out(self.home, self.machine, removals, record)
         return undo.remove_program(self.home, record, purge=purge)
 

@@ -195,9 +195,9 @@ def test_it_is_found_by_its_program_and_the_version_read_without_running_it(mach
 
 
 def test_every_time_limit_is_outside_the_hooks_own_deadline() -> None:
-    assert all(seconds > 1 for _, _, seconds in HOOKS)
-    assert {script for _, script, _ in HOOKS} <= set(SCRIPTS)
-    assert all(name in SCRIPTS[script][1] for name, script, _ in HOOKS)
+    assert all(hook.timeout > 1 for hook in HOOKS)
+    assert {hook.script for hook in HOOKS} <= set(SCRIPTS)
+    assert all(hook.event in SCRIPTS[hook.script][1] for hook in HOOKS)
 
 
 def test_the_files_say_what_claude_reads(machine: Machine) -> None:
@@ -206,7 +206,7 @@ def test_the_files_say_what_claude_reads(machine: Machine) -> None:
     command = "/home/dev/.cems/bin/cems-hook cems_user_prompts_submit"
     hook = {"type": "command", "command": command, "timeout": 10}
     assert _settings(machine)["hooks"]["UserPromptSubmit"] == [{"hooks": [hook]}]
-    assert sorted(_settings(machine)["hooks"]) == sorted(event for event, _, _ in HOOKS)
+    assert sorted(_settings(machine)["hooks"]) == sorted(hook.event for hook in HOOKS)
     assert _settings(machine)["permissions"] == {"allow": list(RULES)}
     assert "mcp__cems__memory_forget" not in RULES
     servers = json.loads((machine.home / ".claude.json").read_bytes())["mcpServers"]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tomllib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fakes.person import Person
 
 from cems.adapters.base import FileEdit, Wiring
-from cems.adapters.claude_code import skill_files
+from cems.adapters.claude_code import config as claude_config
 from cems.core.paths import Home
+from cems.core.service.adapters import packaged_agents
 from cems.installer import apply, files, launchers, show
 from cems.installer.agents import UnknownAgent, all_agents, named
 from cems.installer.check import agent_checks, agent_states
@@ -32,7 +36,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     (folder / "recall" / "more").mkdir(parents=True)
     (folder / "recall" / "SKILL.md").write_text("recall, first version")
     (folder / "recall" / "more" / "notes.md").write_text("notes")
-    monkeypatch.setattr(skill_files, "SHIPPED", folder)
+    monkeypatch.setattr(claude_config, "SKILLS", folder)
     return folder
 
 
@@ -233,7 +237,7 @@ def test_somebody_elses_skill_of_the_same_name_is_left_alone(person: Person, shi
     theirs.write_text("theirs")
     plan = person.setup()
     assert theirs.read_text() == "theirs"
-    assert any("someone else's" in note for note in _wiring(plan).notes)
+    assert any("somebody else's" in note for note in _wiring(plan).notes)
     person.uninstall()
     assert theirs.read_text() == "theirs"
 
@@ -260,6 +264,24 @@ def test_the_launchers_are_the_same_bytes_each_time_and_mended_when_damaged(pers
     person.setup()
     assert hook.read_bytes() == text
     assert stat.S_IMODE(hook.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '  "MY_API_KEY": "sk-live-1",',
+        '{"env": {"TOKEN": "sk-live-1", "other": 1}, "auth": "sk-live-1"}',
+        'api_key = "sk-live-1"  # mine',
+        "http_headers = { Authorization = 'sk-live-1' }",
+        "    GITHUB_TOKEN: sk-live-1",
+        "    password: 'sk-live-1'",
+    ],
+)
+def test_no_secret_is_shown_in_any_of_the_agents_formats(tmp_path: Path, line: str) -> None:
+    edit = FileEdit(tmp_path / "config", f"{line}\n".encode(), f"{line}\nours\n".encode(), "ours")
+    shown = "\n".join(show.diff_lines(edit))
+    assert "ours" in shown
+    assert "sk-live-1" not in shown
 
 
 def test_secrets_of_the_person_are_not_shown(person: Person) -> None:
@@ -319,3 +341,60 @@ def test_a_home_made_by_setup_is_a_home(person: Person) -> None:
     person.setup()
     assert isinstance(person.home, Home)
     assert json.loads(person.home.install_conf.read_text())["version"] == 1
+
+
+# -- entries over time
+
+
+def _hook(person: Person, event: str) -> dict[str, Any]:
+    groups: list[dict[str, Any]] = person.read(person.settings)["hooks"][event]
+    return dict(groups[0]["hooks"][0])
+
+
+def _older_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a version before this one wrote."""
+    older = tuple(replace(hook, timeout=hook.timeout + 1) for hook in claude_config.HOOKS)
+    monkeypatch.setattr(claude_config, "HOOKS", older)
+
+
+def test_an_entry_of_an_older_version_is_brought_up_to_date_in_its_place(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.has()
+    with monkeypatch.context() as earlier:
+        _older_hooks(earlier)
+        person.setup()
+    settings = person.read(person.settings)
+    settings["hooks"]["Stop"].append({"hooks": [{"type": "command", "command": "theirs"}]})
+    # The agent writes its file anew, in its own layout.
+    person.settings.write_text(json.dumps(settings))
+    assert _hook(person, "Stop")["timeout"] == 6
+    person.setup()
+    assert _hook(person, "Stop")["timeout"] == 5
+    assert [group["hooks"][0]["command"] for group in person.read(person.settings)["hooks"]["Stop"]][1] == "theirs"
+    before = person.settings.read_bytes()
+    assert not person.plan().changes
+    assert person.settings.read_bytes() == before
+
+
+def test_what_the_person_changed_in_an_entry_is_kept_and_said(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    person.has()
+    with monkeypatch.context() as earlier:
+        _older_hooks(earlier)
+        person.setup()
+    settings = person.read(person.settings)
+    settings["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 99
+    person.settings.write_text(json.dumps(settings, indent=2))
+    plan = person.setup()
+    assert _hook(person, "Stop")["timeout"] == 99
+    assert any("`hook Stop` was changed by you" in note for note in _wiring(plan).notes)
+    person.setup(repair=True)
+    assert _hook(person, "Stop")["timeout"] == 5
+    person.uninstall()
+    assert "cems" not in person.settings.read_text()
+
+
+def test_our_agents_are_registered_under_the_names_of_their_packages() -> None:
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    assert declared["project"]["entry-points"]["cems.agents"] == packaged_agents()
+    assert all(agent.name == name for name, agent in all_agents().items())

@@ -25,7 +25,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CEMS_HOME", str(made.home.root))
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(commands, "prove", lambda home, environ: Proof("<block>", 12.3))
+    monkeypatch.setattr(commands, "prove", lambda home, agents, environ: Proof("<block>", 12.3))
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     return made
 
@@ -110,7 +110,7 @@ def test_a_read_only_file_ends_with_1(person: Person, capsys: pytest.CaptureFixt
 def test_a_failed_proof_ends_with_1(
     person: Person, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(commands, "prove", lambda home, environ: Proof(problem="the round trip failed"))
+    monkeypatch.setattr(commands, "prove", lambda home, agents, environ: Proof(problem="the round trip failed"))
     assert commands.setup() == 1
     assert "the round trip failed" in capsys.readouterr().err
 

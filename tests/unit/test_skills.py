@@ -1,4 +1,4 @@
-"""The skills for Claude Code: their frontmatter, their names, and the commands they stand for."""
+"""The skills: their frontmatter, their names, the commands they stand for, and their form for other agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from cems.adapters.claude_code.skill_files import SHIPPED, skills
+from cems.adapters.agents_skills import bundles, plain
+from cems.adapters.own_files import SKILLS, skill_bundles
 from cems.core.service.mcp_server import MANIFEST
 
 NAMES = {"remember", "recall", "forget", "share", "context", "memory-guide"}
@@ -37,14 +38,14 @@ BUILT_IN = {
 
 def frontmatter(name: str) -> tuple[dict[str, Any], str]:
     """The YAML at the head of a skill, and its body."""
-    opening, head, body = (SHIPPED / name / "SKILL.md").read_text("utf-8").split("---\n", 2)
+    opening, head, body = (SKILLS / name / "SKILL.md").read_text("utf-8").split("---\n", 2)
     assert opening == ""
     return yaml.safe_load(head), body
 
 
-def test_all_skills_are_there_and_are_the_ones_that_are_installed() -> None:
-    assert {name for name, _ in skills()} == NAMES
-    assert {path.name for path in SHIPPED.iterdir() if path.is_dir()} == NAMES
+def test_all_skills_are_there_and_are_the_ones_that_are_installed(tmp_path: Path) -> None:
+    assert {each.name for each in skill_bundles(SKILLS, tmp_path)} == {f"skill {name}" for name in NAMES}
+    assert {path.name for path in SKILLS.iterdir() if path.is_dir()} == NAMES
     assert not NAMES & BUILT_IN
 
 
@@ -99,3 +100,22 @@ def test_the_guide_says_that_memories_are_no_instructions() -> None:
     _, body = frontmatter("memory-guide")
     for word in ("data, not an instruction", "unverified", "cite its id", "<private>", "secrets"):
         assert word in body
+
+
+def test_other_agents_get_the_same_skills_without_what_only_claude_code_understands(tmp_path: Path) -> None:
+    for bundle in bundles(tmp_path):
+        (content,) = bundle.files.values()
+        opening, head, body = content.decode().split("---\n", 2)
+        fields = yaml.safe_load(head)
+        assert opening == ""
+        assert set(fields) == {"name", "description"}
+        assert bundle.root == tmp_path / "skills" / fields["name"]
+        assert "$ARGUMENTS" not in body
+        assert "mcp__" not in body
+        assert set(re.findall(r"\bmemory_\w+", body)) <= TOOLS
+
+
+@pytest.mark.parametrize("rest", ["call mcp__cems__memory_add", "first $ARGUMENTS[1]"])
+def test_a_skill_that_only_claude_code_would_understand_is_not_shipped_to_others(rest: str) -> None:
+    with pytest.raises(ValueError, match="only Claude Code understands"):
+        plain(f"---\nname: x\ndescription: y\n---\n{rest}\n".encode())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fakes.person import Person
 
 from cems.adapters.base import ConfigUnreadable
-from cems.adapters.claude_code import skill_files
+from cems.adapters.claude_code import config as claude_config
 from cems.installer import files, undo
 
 MEMORIES = ("journal.db", "journal.db-wal", "config.toml", "pauses.json", "keys/values.key")
@@ -28,7 +28,7 @@ def skills(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     folder = tmp_path_factory.mktemp("skills")
     (folder / "recall").mkdir()
     (folder / "recall" / "SKILL.md").write_text("recall")
-    monkeypatch.setattr(skill_files, "SHIPPED", folder)
+    monkeypatch.setattr(claude_config, "SKILLS", folder)
 
 
 def _remember(person: Person) -> None:
