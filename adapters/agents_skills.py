@@ -59,7 +59,7 @@ class AgentsSkills:
 
     @staticmethod
     def _wires(folder: Path) -> Wires:
-        return Wires(folder, (), bundles(folder), summary=lambda _document, _added: "")
+        return Wires(folder, (), bundles(folder))
 
 
 AGENTS_SKILLS = AgentsSkills()

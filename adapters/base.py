@@ -6,6 +6,8 @@ An adapter reads; it never writes. It returns edits, and the installer shows, ap
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -218,3 +220,21 @@ def read_file(path: Path) -> bytes | None:
         return None
     except OSError as problem:
         raise ConfigUnreadable(path, 1, f"cannot be read ({problem.strerror})") from None
+
+
+def packaged_version(program: Path | None, package: str) -> str:
+    """The version in the `package.json` of the npm package (by a part of its name) that `program` lies in, or the one in
+    its file's name; "" for none. Running the program to ask could load hundreds of megabytes."""
+    if program is None:
+        return ""
+    real = program.resolve()
+    if re.fullmatch(r"\d+\.\d+\.\d+", real.name):
+        return real.name
+    for folder in list(real.parents)[:3]:
+        try:
+            described = json.loads((folder / "package.json").read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(described, dict) and package in str(described.get("name")):
+            return str(described.get("version", ""))
+    return ""

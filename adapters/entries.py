@@ -7,7 +7,7 @@ one of ours is kept, and said; an entry that is as an older version of us wrote 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,23 +44,22 @@ class Part(Protocol):
     def made(self) -> tuple[str, ...]:
         """Pointers of the containers that may have been made to hold the entries."""
 
+    def summary(self, added: set[str]) -> str:
+        """What the new entries among `added` are, for the plan a person reads; "" for none."""
+
 
 class Wires:
-    """An agent's files with all entries of ours. `summary` says, for the plan a person reads, what the names of new
-    entries mean in one document."""
+    """An agent's files with all entries of ours."""
 
     def __init__(
         self,
         folder: Path,
         parts: Sequence[tuple[Document, Part]],
         bundles: Sequence[Bundle] = (),
-        *,
-        summary: Callable[[Document, set[str]], str],
     ) -> None:
         self.folder = folder
         self._parts = parts
         self._bundles = bundles
-        self._summary = summary
         self._documents = list({id(document): document for document, _ in parts}.values())
 
     def wire(self, wish: Wish, notes: Sequence[str] = (), without: Sequence[str] = ()) -> Wiring:
@@ -87,7 +86,8 @@ class Wires:
                     part.add(name)
                     owned.add(name)
                     forms[name] = _form(part.desired(name))
-        edits = [edit for each in self._documents if (edit := each.edit(self._summary(each, owned - set(present))))]
+        added = owned - set(present)
+        edits = [edit for each in self._documents if (edit := each.edit(self._summary(each, added)))]
         there = set(own_files.present(self._bundles))
         for name, of_bundle in own_files.add(self._bundles, wish, said):
             if name in gone and name not in there:
@@ -113,6 +113,10 @@ class Wires:
 
     def wired(self, problems: Sequence[str] = ()) -> WiredState:
         return WiredState((*self._present(), *own_files.present(self._bundles)), tuple(problems))
+
+    def _summary(self, document: Document, added: set[str]) -> str:
+        said = [part.summary(added) for of, part in self._parts if of is document]
+        return "; ".join(each for each in said if each) or "brought up to date"
 
     def _present(self) -> list[str]:
         return [name for _, part in self._parts for name in part.present()]

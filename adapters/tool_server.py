@@ -55,6 +55,9 @@ class ToolServer:
     def made(self) -> tuple[str, ...]:
         return (f"/{self._servers}",)
 
+    def summary(self, added: set[str]) -> str:
+        return f"the tool server `{NAME}`" if self._name in added else ""
+
     def notes(self) -> list[str]:
         if not self.foreign:
             return []

@@ -64,23 +64,12 @@ class _Files:
             folder,
             [(self.settings, self.hooks), (self.state, self.server), (self.settings, self.rules)],
             skill_bundles(SKILLS, folder / "skills"),
-            summary=self._summary,
         )
 
     def switched_off(self) -> list[str]:
         if self.settings.get("disableAllHooks") is True:
             return [f"`disableAllHooks` is true in {self.settings.path}: no hook runs until you change it"]
         return []
-
-    def _summary(self, document: Document, added: set[str]) -> str:
-        if document is self.state:
-            return f"the tool server `{SERVER}`"
-        events = [hook.event for hook in HOOKS if f"hook {hook.event}" in added]
-        tools = [rule.rpartition("__")[2] for rule in RULES if f"allow {rule}" in added]
-        parts = [f"hooks for {', '.join(events)}"] if events else []
-        if tools:
-            parts.append(f"{', '.join(tools)} allowed unasked (--no-permissions leaves that out)")
-        return "; ".join(parts) or "brought up to date"
 
 
 class _AllowRules:
@@ -119,3 +108,7 @@ class _AllowRules:
 
     def made(self) -> tuple[str, ...]:
         return ("/permissions", "/permissions/allow")
+
+    def summary(self, added: set[str]) -> str:
+        tools = [rule.rpartition("__")[2] for rule in RULES if f"allow {rule}" in added]
+        return f"{', '.join(tools)} allowed unasked (--no-permissions leaves that out)" if tools else ""

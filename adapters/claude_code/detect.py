@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
-from cems.adapters.base import Detection, Machine
+from cems.adapters.base import Detection, Machine, packaged_version
 
 
 def config_dir(machine: Machine) -> Path:
@@ -47,27 +45,10 @@ def detect(machine: Machine) -> Detection:
         found=program is not None or folder.is_dir() or state.is_file(),
         config_dir=folder,
         program=program,
-        version=_version(program),
+        version=packaged_version(program, "claude-code"),
         looked_for=(
             f"the program `claude` on PATH, at {usual[0]} or at {usual[1]}",
             f"the folder {folder}",
             f"the file {state}",
         ),
     )
-
-
-def _version(program: Path | None) -> str:
-    """The version the installed files name ("" if none): running the program would load 400 MB for it."""
-    if program is None:
-        return ""
-    real = program.resolve()
-    if re.fullmatch(r"\d+\.\d+\.\d+", real.name):
-        return real.name
-    for folder in list(real.parents)[:3]:
-        try:
-            described = json.loads((folder / "package.json").read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(described, dict) and "claude-code" in str(described.get("name")):
-            return str(described.get("version", ""))
-    return ""
