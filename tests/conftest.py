@@ -16,9 +16,9 @@ from tests.e2e import programs
 from tests.e2e.claude import Claude
 from tests.e2e.pins import PROGRAMS
 from tests.fakes import throwaway
-from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.home_guard import HomeGuard, real_homes
 from tests.fakes.installation import Installation, InstallFailed, given_program, install
+from tests.fakes.model_server import FakeModel
 from tests.fakes.orphan import leave_agents
 from tests.fakes.sandbox import Sandbox
 
@@ -123,9 +123,9 @@ def sandbox(make_sandbox: Callable[[], Sandbox]) -> Sandbox:
 
 
 @pytest.fixture
-def model() -> Iterator[FakeAnthropic]:
+def model() -> Iterator[FakeModel]:
     """The model service; a request it had to refuse fails the test."""
-    with FakeAnthropic() as service:
+    with FakeModel() as service:
         yield service
     assert not service.problems, f"the model service complained: {service.problems}"
 
@@ -136,7 +136,7 @@ def claude_program() -> Path:
 
 
 @pytest.fixture
-def bare_claude(claude_program: Path, make_sandbox: Callable[[], Sandbox], model: FakeAnthropic) -> Claude:
+def bare_claude(claude_program: Path, make_sandbox: Callable[[], Sandbox], model: FakeModel) -> Claude:
     """The real Claude Code in a home of its own, without CEMS."""
     made = make_sandbox()
     (made.home / ".claude").mkdir()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.claude import Claude
-from tests.fakes.anthropic_server import Text, ToolUse
+from tests.fakes.model_api import Text, ToolUse
 
 pytestmark = pytest.mark.e2e
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tests.fakes.anthropic_server import FakeAnthropic, ModelRequest
+from tests.fakes.model_api import ModelRequest
+from tests.fakes.model_server import FakeModel
 from tests.fakes.sandbox import Sandbox
 
 _CONTEXT = re.compile(r"^(\w+)(?::\w+)? hook (?:additional context|success): ", re.MULTILINE)
@@ -81,7 +82,7 @@ class Turn:
 class Claude:
     """The program in one sandbox's home, talking to one model service."""
 
-    def __init__(self, program: Path, sandbox: Sandbox, model: FakeAnthropic) -> None:
+    def __init__(self, program: Path, sandbox: Sandbox, model: FakeModel) -> None:
         self.program = program
         self.sandbox = sandbox
         self.model = model
@@ -166,7 +167,7 @@ class Claude:
 class Conversation:
     """A running session of Claude that takes one prompt after the other."""
 
-    def __init__(self, process: subprocess.Popen[str], model: FakeAnthropic) -> None:
+    def __init__(self, process: subprocess.Popen[str], model: FakeModel) -> None:
         self._process = process
         self._model = model
 

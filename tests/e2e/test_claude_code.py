@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.claude import Claude, Turn
-from tests.fakes.anthropic_server import Text, ToolUse
+from tests.fakes.model_api import Text, ToolUse
 from tests.fakes.sandbox import Sandbox
 
 pytestmark = pytest.mark.e2e

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.fakes.anthropic_server import FakeAnthropic, Text, ToolUse
+from tests.fakes.model_api import Text, ToolUse
+from tests.fakes.model_server import FakeModel
 
 ASK = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
 TOOL = {"name": "mcp__cems__memory_add", "description": "", "input_schema": {"type": "object"}}
 
 
 @pytest.fixture
-def service() -> Iterator[FakeAnthropic]:
-    with FakeAnthropic() as running:
+def service() -> Iterator[FakeModel]:
+    with FakeModel() as running:
         yield running
 
 
-def post(service: FakeAnthropic, body: bytes, path: str = "/v1/messages?beta=true") -> tuple[int, bytes]:
+def post(service: FakeModel, body: bytes, path: str = "/v1/messages?beta=true") -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=10)
     connection.request("POST", path, body, {"x-api-key": "dummy", "content-type": "application/json"})
     response = connection.getresponse()
@@ -33,7 +34,7 @@ def with_messages(*messages: tuple[str, Any]) -> bytes:
     return json.dumps({**ASK, "messages": [{"role": role, "content": content} for role, content in messages]}).encode()
 
 
-def test_an_answer_as_one_message(service: FakeAnthropic) -> None:
+def test_an_answer_as_one_message(service: FakeModel) -> None:
     service.script(Text("hello"))
     status, answer = post(service, json.dumps(ASK).encode())
     assert status == 200
@@ -41,7 +42,7 @@ def test_an_answer_as_one_message(service: FakeAnthropic) -> None:
     assert service.requests[0].text.endswith("hi")
 
 
-def test_a_call_of_an_offered_tool_is_streamed(service: FakeAnthropic) -> None:
+def test_a_call_of_an_offered_tool_is_streamed(service: FakeModel) -> None:
     service.script(ToolUse(TOOL["name"], {"content": "é"}))  # type: ignore[arg-type]
     status, answer = post(service, json.dumps({**ASK, "tools": [TOOL], "stream": True}).encode())
     events = [json.loads(line[6:]) for line in answer.decode().splitlines() if line.startswith("data: ")]
@@ -58,13 +59,13 @@ def test_a_call_of_an_offered_tool_is_streamed(service: FakeAnthropic) -> None:
     assert events[4]["delta"]["stop_reason"] == "tool_use"
 
 
-def test_a_scripted_call_of_a_tool_nobody_offers_is_a_problem(service: FakeAnthropic) -> None:
+def test_a_scripted_call_of_a_tool_nobody_offers_is_a_problem(service: FakeModel) -> None:
     service.script(ToolUse("mcp__cems__memory_add"))
     post(service, json.dumps(ASK).encode())
     assert "does not offer" in service.problems[0]
 
 
-def test_all_text_of_a_request_is_seen_wherever_it_stands(service: FakeAnthropic) -> None:
+def test_all_text_of_a_request_is_seen_wherever_it_stands(service: FakeModel) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "x", "input": {"a": "in the call"}}
     result = {
         "type": "tool_result",
@@ -101,7 +102,7 @@ def test_all_text_of_a_request_is_seen_wherever_it_stands(service: FakeAnthropic
         (with_messages(("user", [{"type": "tool_result", "tool_use_id": "t9"}])), "calls nobody made"),
     ],
 )
-def test_what_the_real_service_refuses_is_refused(service: FakeAnthropic, body: bytes, why: str) -> None:
+def test_what_the_real_service_refuses_is_refused(service: FakeModel, body: bytes, why: str) -> None:
     status, answer = post(service, body)
     assert status == 400
     assert why in json.loads(answer)["error"]["message"]
@@ -109,7 +110,7 @@ def test_what_the_real_service_refuses_is_refused(service: FakeAnthropic, body: 
     assert why in service.problems[0]
 
 
-def test_tokens_can_be_counted(service: FakeAnthropic) -> None:
+def test_tokens_can_be_counted(service: FakeModel) -> None:
     status, answer = post(service, json.dumps(ASK).encode(), "/v1/messages/count_tokens?beta=true")
     assert status == 200
     assert json.loads(answer)["input_tokens"] > 0

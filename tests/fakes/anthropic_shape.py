@@ -5,10 +5,11 @@ Only what a memory could damage is here: the text we inject, the tools we offer,
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from tests.fakes.model_api import BadRequest, check_model, check_schema, check_tool_names, objects
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ROLES = {"user", "assistant", "system"}
@@ -23,32 +24,9 @@ _BLOCK_FIELDS = {
 }
 
 
-class BadRequest(ValueError):
-    """The request would be refused by the real service; the message says where and why."""
-
-
-def parse_request(raw: bytes) -> dict[str, Any]:
-    """The JSON object of a request's body. Raises BadRequest where it is none, or is not UTF-8."""
-    try:
-        body = json.loads(raw.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8: {error}") from None
-    except ValueError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise BadRequest("the body is not an object")
-    for place, text in strings_of(body):
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise BadRequest(f"{place} holds a lone surrogate") from None
-    return body
-
-
 def check_request(body: Mapping[str, Any]) -> None:
     """Raise BadRequest for a model request of a shape the service does not take."""
-    if not isinstance(body.get("model"), str) or not body["model"]:
-        raise BadRequest("model is missing")
+    check_model(body)
     if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
         raise BadRequest("max_tokens must be a positive number")
     if "system" in body:
@@ -57,26 +35,11 @@ def check_request(body: Mapping[str, Any]) -> None:
     _check_tools(body.get("tools", []))
 
 
-def strings_of(value: object, place: str = "body") -> Iterator[tuple[str, str]]:
-    """Every string in a JSON value, keys too, with the place it stands at."""
-    if isinstance(value, str):
-        yield place, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield f"a key of {place}", key
-            yield from strings_of(inner, f"{place}.{key}")
-    elif isinstance(value, Sequence):
-        for index, inner in enumerate(value):
-            yield from strings_of(inner, f"{place}[{index}]")
-
-
 def _check_messages(messages: object) -> None:
-    if not isinstance(messages, list) or not messages:
-        raise BadRequest("messages must be a list that is not empty")
     open_calls: set[str] = set()
-    for index, message in enumerate(messages):
+    for index, message in enumerate(objects(messages, "messages")):
         place = f"messages[{index}]"
-        if not isinstance(message, dict) or message.get("role") not in _ROLES:
+        if message.get("role") not in _ROLES:
             raise BadRequest(f"{place} has no role of {sorted(_ROLES)}")
         blocks = _blocks(message.get("content"), place)
         if index == 0 and message["role"] == "assistant":
@@ -120,19 +83,9 @@ def _blocks(content: object, place: str) -> list[dict[str, Any]]:
 
 
 def _check_tools(tools: object) -> None:
-    if not isinstance(tools, list):
-        raise BadRequest("tools is not a list")
-    seen: set[str] = set()
-    for index, tool in enumerate(tools):
-        name = tool.get("name") if isinstance(tool, dict) else None
-        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
-            raise BadRequest(f"tools[{index}] has a name the service refuses: {name!r}")
-        if name in seen:
-            raise BadRequest(f"the tool {name} is offered twice")
-        seen.add(name)
+    offered = objects(tools, "tools", empty=True)
+    check_tool_names([tool.get("name") for tool in offered], _TOOL_NAME)
+    for tool in offered:
         # The service's own tools (web search and the like) have a type and no schema.
-        if tool.get("type", "custom") != "custom":
-            continue
-        schema = tool.get("input_schema")
-        if not isinstance(schema, dict) or schema.get("type") != "object":
-            raise BadRequest(f"the tool {name} has no input_schema of type object")
+        if tool.get("type", "custom") == "custom":
+            check_schema(tool.get("input_schema"), tool["name"], "input_schema")
