@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from cems.core.events import HookAgent
 
@@ -205,6 +205,26 @@ class KeepsTranscripts(Protocol):
 
     def transcript_folders(self, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """The folders, there or not, for `home` and the environment of the person. Reads nothing."""
+
+
+TrustState = Literal["trusted", "untrusted", "modified", "unknown", "not needed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whether the agent runs our hooks: `modified` where it trusted an older form of them, `unknown` where nothing says.
+    `advice` tells the person, in a sentence, how to give it; empty where nothing is to be done."""
+
+    state: TrustState
+    advice: str = ""
+
+
+@runtime_checkable
+class NeedsTrust(Protocol):
+    """What an adapter may have besides: its agent runs hooks only once the person has trusted them."""
+
+    def trust(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> Trust:
+        """How things stand, by the agent's own files. Runs nothing, writes nothing. Raises ConfigUnreadable."""
 
 
 def digest(data: bytes) -> str:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cems.adapters.base import AgentRecord, ConfigUnreadable, Connects, Machine
+from cems.adapters.base import AgentRecord, Connects, Machine
 from cems.core.paths import Home
 from cems.installer import launchers
+from cems.installer.agent_report import REPAIR, AgentReport, connection, heard_of, report
 from cems.installer.agents import all_agents, with_shared
 from cems.installer.record import InstallRecord, RecordUnreadable, load
 
-REPAIR = "cems setup --repair"
-
 
 def agent_checks(home: Home, machine: Machine | None = None) -> list[dict[str, Any]]:
-    """`{name, ok, detail, fix}` for the programs, the command and every agent that is here or was set up."""
+    """`{name, ok, detail, fix}` for the programs, the command and every agent; an agent's has its report as `agent`."""
     machine = machine or this_machine()
     try:
         record = load(home)
@@ -24,12 +24,13 @@ def agent_checks(home: Home, machine: Machine | None = None) -> list[dict[str, A
         return [_check("setup", str(problem), "see above")]
     if record is None:
         return [_check("setup", "has not been run", "cems setup")]
+    heard = heard_of(home)
     checks = [_programs(home), _link(machine, home)]
-    for name, agent in with_shared(all_agents()).items():
-        known = [entry for entry in record.agents if entry.agent == name]
-        checks += [_agent(home, machine, agent, entry) for entry in known]
-        if not known and agent.detect(machine).found:
-            checks.append(_check(agent.title, "is here and not set up", f"cems setup --agent {name}"))
+    for name, agent in all_agents().items():
+        known: list[AgentRecord | None] = [entry for entry in record.agents if entry.agent == name]
+        checks += [_agent(report(home, machine, agent, entry, heard)) for entry in known or [None]]
+    for name, shared in with_shared({}).items():
+        checks += [_shared(home, machine, shared, entry) for entry in record.agents if entry.agent == name]
     return checks
 
 
@@ -67,17 +68,14 @@ def _link(machine: Machine, home: Home) -> dict[str, Any]:
     return _check("command", "; ".join(plan.notes) or f"{plan.link.path if plan.link else home.bin / 'cems'}")
 
 
-def _agent(home: Home, machine: Machine, agent: Connects, known: AgentRecord) -> dict[str, Any]:
-    try:
-        state = agent.wired(machine, launchers.launchers(home), known)
-    except ConfigUnreadable as problem:
-        return _check(agent.title, str(problem), "correct the file, then cems doctor")
-    missing = [name for name in known.entries if name not in state.present]
-    problems = ([f"missing: {', '.join(missing)}"] if missing else []) + list(state.problems)
-    if problems:
-        return _check(agent.title, f"{known.config_dir}: {'; '.join(problems)}", REPAIR)
-    out = f", left out by you: {', '.join(known.removed)}" if known.removed else ""
-    return _check(agent.title, f"connected in {known.config_dir}{out}")
+def _agent(found: AgentReport) -> dict[str, Any]:
+    fix = "" if found.ok else found.todo
+    return {**_check(found.title, found.detail, fix), "agent": asdict(found)}
+
+
+def _shared(home: Home, machine: Machine, part: Connects, known: AgentRecord) -> dict[str, Any]:
+    state = connection(home, machine, part, known)
+    return _check(part.title, state.detail, state.todo)
 
 
 def _check(name: str, detail: str, fix: str = "") -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import typer
 
 from cems.core.cli import asking, console, options
+from cems.core.cli.agent_table import agent_table
 from cems.core.cli.failures import DONE, FAILED
 from cems.core.paths import Home
 
@@ -13,8 +14,8 @@ Document = dict[str, Any]
 _DOCTOR_HELP = """\
 Check everything, and say what to do about each problem.
 
-Looks at the installation, the daemon, the store and the agents' wiring. Starts the daemon if it is
-not running. Exit code 0 when all is well, 1 otherwise.
+Looks at the installation, the daemon, the store and each agent: found, version, connected, trusted,
+when its last hook ran and memory last reached it. Starts the daemon if it is not running. Exit code 0 when all is well, 1 otherwise.
 
 \b
 Examples:
@@ -36,18 +37,23 @@ def register(app: typer.Typer) -> None:
 
 def doctor(as_json: options.AsJson = False) -> int:
     """Print every check."""
-    checks = _checks()
+    checks, agents = _checks()
     problems = [check for check in checks if not check["ok"]]
     if as_json:
-        console.emit({"ok": not problems, "checks": checks})
+        console.emit({"ok": not problems, "checks": checks, "agents": agents})
         return FAILED if problems else DONE
-    width = max(len(str(check["name"])) for check in checks)
-    for check in checks:
+    titles = {agent["title"] for agent in agents}
+    # An agent's row of the table says all that is to say where nothing is wrong.
+    shown = [check for check in checks if not check["ok"] or check["name"] not in titles]
+    width = max(len(str(check["name"])) for check in shown)
+    for check in shown:
         mark = "ok     " if check["ok"] else console.warning("problem")
         detail = console.one_line(str(check.get("detail") or ""), 300)
         console.say(f"{mark}  {console.visible(str(check['name'])).ljust(width)}  {detail}".rstrip())
         if not check["ok"] and check.get("fix"):
             console.say(f"{' ' * 9}{' ' * width}  -> {console.one_line(str(check['fix']), 300)}")
+    for line in agent_table(agents):
+        console.say(line)
     console.say()
     console.say("all is well" if not problems else f"{console.plural(len(problems), 'problem')} found")
     return FAILED if problems else DONE
@@ -55,7 +61,7 @@ def doctor(as_json: options.AsJson = False) -> int:
 
 def health(as_json: options.AsJson = False) -> int:
     """Print one line."""
-    checks = _checks()
+    checks, _ = _checks()
     problems = [check for check in checks if not check["ok"]]
     if as_json:
         console.emit({"ok": not problems, "checks": len(checks), "problems": problems})
@@ -67,14 +73,16 @@ def health(as_json: options.AsJson = False) -> int:
     return FAILED if problems else DONE
 
 
-def _checks() -> list[Document]:
+def _checks() -> tuple[list[Document], list[Document]]:
+    """All checks, and the reports on agents that came with some of them."""
     from cems.core.cli import local_checks
 
     home = asking.home()
     # First, though shown second: a daemon that comes up withdraws the note about an earlier one that did not.
     daemon = local_checks.daemon(home)
     checks = [*local_checks.files_and_settings(home), *daemon, *_contributed(home)]
-    return [{"name": "?", "ok": False, "detail": "", "fix": "", **check} for check in checks]
+    agents = [check.pop("agent") for check in checks if "agent" in check]
+    return [{"name": "?", "ok": False, "detail": "", "fix": "", **check} for check in checks], agents
 
 
 def _contributed(home: Home) -> list[Document]:

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from cems.core.cli import asking, console, options
+from cems.core.cli.agent_table import agents_in_short, span
 from cems.core.cli.failures import DONE, UNREACHABLE, CommandError
 from cems.core.paths import Home
 from cems.core.service.hook_failures import hook_failures
@@ -27,8 +28,9 @@ Examples:
 NOT_RUNNING, NOT_ANSWERING = "not running", "not answering"
 # The client's code for a daemon that could not load its second stage.
 _BROKEN = "broken"
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_WEEK = 7 * _DAY
+# What several agents share is recorded beside them, and is none.
+_SHARED = ("agents-skills",)
+_WEEK = 7 * 86_400
 
 
 def register(app: typer.Typer) -> None:
@@ -51,11 +53,19 @@ def current(home: Home) -> Document:
     with a `reason`) and what only it could tell is null.
     """
     try:
-        return {"agents": wired_agents(home), **asking.ask("status", start=False, timeout=10.0)}
+        answer = asking.ask("status", start=False, timeout=10.0)
+        heard: Document = answer.pop("heard", None) or {}
+        return {"agents": _with_times(wired_agents(home), heard), **answer}
     except CommandError as error:
         if error.exit_code != UNREACHABLE and error.code != _BROKEN:
             raise
         return _without_daemon(home, error.message)
+
+
+def _with_times(agents: Document, heard: Document) -> Document:
+    """Each agent with when its last hook, tool call and injection were; null for never."""
+    never = {"last_hook": None, "last_tool": None, "last_injection": None}
+    return {name: {**agent, **never, **heard.get(name, {})} for name, agent in agents.items()}
 
 
 def _without_daemon(home: Home, problem: str) -> Document:
@@ -96,22 +106,12 @@ def wired_agents(home: Home) -> Document:
         entries = json.loads(home.install_conf.read_bytes())["agents"]
         agents: Document = {}
         for entry in entries:
+            if entry["agent"] in _SHARED:
+                continue
             agents.setdefault(str(entry["agent"]), {"folders": []})["folders"].append(str(entry["config_dir"]))
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return agents
-
-
-def span(seconds: float) -> str:
-    """`42 s`, `5 min`, `2 h 5 min`, `3 d 4 h`."""
-    whole = int(seconds)
-    if whole < _MINUTE:
-        return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min"
-    if whole < _DAY:
-        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
-    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
 def daemon_line(daemon: Document) -> str:
@@ -197,7 +197,7 @@ def _review(count: int) -> str:
 
 
 def _agents(agents: Document) -> str:
-    return ", ".join(console.visible(name) for name in agents) or "none wired; cems setup finds them"
+    return agents_in_short(agents) or "none wired; cems setup finds them"
 
 
 def _as_scope(project: str) -> str:

@@ -150,6 +150,9 @@ class HookService:
         session = self.sessions.get(event.session)
         scope = _scope_of(event, context)
         self.sessions.touch(session, agent=event.agent, scope=scope.project or "", ended=event.kind == "session_end")
+        if not event.machine_turn:
+            # Setup tries the hook out with such a turn: that is not the agent's doing.
+            self.sessions.hear(event.agent, "hook")
         if pause := self.pauses.read().now(scope.project):
             return self._while_paused(event, session, pause, limit)
         match event.kind:

@@ -112,6 +112,8 @@ class Operations:
             raise OperationFailed("usage", f"there is no operation {name!r}", 2)
         try:
             request = Request(body, caller)
+            if caller.client == "mcp" and caller.agent:
+                self.hooks.sessions.hear(caller.agent, "tools")
             refuse_while_paused(self, name, request)
             answer: dict[str, Any] = await operation(self, request)
             return answer

@@ -15,9 +15,11 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cems.core.recall.feedback import Marks, of_all, of_memory
+from cems.core.service.heard import SCHEMA as HEARD_SCHEMA
+from cems.core.service.heard import Heard, Sign
 
 logger = logging.getLogger("cems.sessions")
 
@@ -31,6 +33,7 @@ _SCHEMA = (
     CREATE TABLE review_skips (memory TEXT PRIMARY KEY, day TEXT NOT NULL);
     CREATE TABLE told (what TEXT PRIMARY KEY, day TEXT NOT NULL);
     """,
+    HEARD_SCHEMA,
 )
 _KEEP_SECONDS = 30 * 86_400
 _ALIVE_SECONDS = 3_600
@@ -92,6 +95,7 @@ class Sessions:
         self._dirty: set[str] = set()
         self._emptied: set[str] = set()
         self._usage: dict[str, tuple[int, int, int]] = {}
+        self._heard = Heard(self._connection)
         self._all_marks = Marks(
             *self._connection.execute("SELECT IFNULL(SUM(useful), 0), IFNULL(SUM(noise), 0) FROM usage").fetchone()
         )
@@ -121,7 +125,18 @@ class Sessions:
                 if memory not in session.shown:
                     session.shown[memory] = how
                     self._count(memory, shown=1)
+                    self._heard.note(session.agent, "given", time.time())
             self._dirty.add(session.id)
+
+    def hear(self, agent: str, sign: Sign) -> None:
+        """Note that an agent was heard of now."""
+        with self._lock:
+            self._heard.note(agent, sign, time.time())
+
+    def heard(self) -> dict[str, dict[str, Any]]:
+        """Agent -> when its last hook, tool call and injection were, as `cems status` shows it."""
+        with self._lock:
+            return self._heard.as_json()
 
     def take_back(self, session: Session) -> None:
         """The model's context was compacted or cleared: what it had been given is gone from it."""
@@ -179,7 +194,7 @@ class Sessions:
     def flush(self) -> None:
         """Write what changed. Raises sqlite3.Error, and then keeps it for the next time."""
         with self._lock:
-            if not (self._dirty or self._usage):
+            if not (self._dirty or self._usage or self._heard.unwritten):
                 return
             now = time.time()
             self._connection.execute("BEGIN IMMEDIATE")
@@ -187,6 +202,7 @@ class Sessions:
                 for session in (self._known[each] for each in self._dirty):
                     self._write(session, now)
                 self._write_usage(now)
+                self._heard.write(self._connection)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -195,6 +211,7 @@ class Sessions:
             self._dirty.clear()
             self._emptied.clear()
             self._usage.clear()
+            self._heard.written()
 
     def prune(self) -> None:
         """Forget sessions not heard of for a month."""

@@ -51,6 +51,7 @@ def status_json(operations: Operations, request: Request) -> dict[str, Any]:
         "review": lookup.count_where(operations.reader, request.scope.readable, lookup.WAITING),
         "hook_failures": len(hook_failures(operations.home, _WEEK)),
         "sessions": operations.hooks.sessions.alive(),
+        "heard": operations.hooks.sessions.heard(),
         "paused": operations.hooks.pauses.read().as_json(request.scope.project),
         "scope": {"project": project_name(project) if project else None, "readable": list(request.scope.readable)},
         "home": str(operations.home.root),

@@ -80,7 +80,7 @@ def test_status_is_one_page(daemon: StandIn, capsys: Capture) -> None:
     assert facts["memories"] == "12 seen from here, 124 in all, 6 corrected, 3 not yet in the index"
     assert facts["embedding"] == ("none: memories are found by words alone, not by meaning (no model file)")
     assert facts["review"] == "2 memories waiting for your word"
-    assert facts["agents"] == "claude-code"
+    assert facts["agents"] == "claude-code (not heard of yet)"
 
 
 def test_doctor_exits_1_and_says_what_to_do(daemon: StandIn, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
