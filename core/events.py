@@ -11,6 +11,11 @@ EventKind = Literal[
 ]
 
 
+COMMAND_MARK = "[CEMS command]"
+"""Begins the part of a typed command's prompt that is for the model: some agents put a text of ours in the place of what the
+person typed (`/remember …` from a command file), and what was typed stands before this mark."""
+
+
 @dataclass(frozen=True, slots=True)
 class HookEvent:
     """One event of one agent's session.

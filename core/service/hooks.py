@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from cems import __version__
 from cems.core.agent_env import AGENT_VARIABLES
-from cems.core.events import HookAgent, HookEvent
+from cems.core.events import COMMAND_MARK, HookAgent, HookEvent
 from cems.core.paths import Home
 from cems.core.pauses import Pause, PauseFile, how_to_resume, where
 from cems.core.policy import RecallPolicy, is_plain, read_snapshot
@@ -35,7 +35,9 @@ from cems.core.service.sessions import Session, Sessions, Waiting
 logger = logging.getLogger("cems.hooks")
 
 STARTING = "the daemon is still starting: words only"
-_COMMAND = re.compile(r"\s*/(?:cems:)?(remember|recall|forget|share|context)(?:\s+|:\s*|\Z)(.*)\Z", re.DOTALL)
+_COMMAND = re.compile(
+    rf"\s*/(?:cems:)?(remember|recall|forget|share|context)(?:\s+|:\s*|\Z)(.*?)(?:{re.escape(COMMAND_MARK)}.*)?\Z", re.DOTALL
+)
 _SLASH_COMMAND = re.compile(r"\s*/[\w:.-]+(\s|$)")
 _ASSENT = (
     "yes|yep|yeah|yup|y|ok|okay|sure|go|go ahead|go for it|do it|do that|do so|please|please do|continue|proceed|sounds good|"

@@ -12,6 +12,7 @@ import yaml  # type: ignore[import-untyped]
 
 from cems.adapters.agents_skills import bundles, plain
 from cems.adapters.own_files import SKILLS, skill_bundles
+from cems.adapters.typed_commands import typed_commands
 from cems.core.service.mcp_server import MANIFEST
 
 NAMES = {"remember", "recall", "forget", "share", "context", "memory-guide"}
@@ -119,3 +120,15 @@ def test_other_agents_get_the_same_skills_without_what_only_claude_code_understa
 def test_a_skill_that_only_claude_code_would_understand_is_not_shipped_to_others(rest: str) -> None:
     with pytest.raises(ValueError, match="only Claude Code understands"):
         plain(f"---\nname: x\ndescription: y\n---\n{rest}\n".encode())
+
+
+def test_commands_are_made_of_the_skills_a_person_types() -> None:
+    commands = {each.name: each for each in typed_commands("{{args}}")}
+    assert set(commands) == NAMES - {"memory-guide"}
+    for name, command in commands.items():
+        assert command.prompt.startswith(f"/{name} {{{{args}}}}\n\n[CEMS command] The person ")
+        assert "<cems-note>" in command.prompt
+        assert "$ARGUMENTS" not in command.prompt
+        assert "mcp__" not in command.prompt
+        assert command.description.startswith(frontmatter(name)[0]["description"][:20])
+        assert command.hint

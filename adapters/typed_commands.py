@@ -1,0 +1,42 @@
+"""Our commands for agents that have command files: `/remember …` typed there becomes a prompt that our hook still reads as
+the person's own words, and that tells the model what to do with the hook's answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cems.adapters.agents_skills import plain
+from cems.adapters.own_files import SKILLS
+from cems.core.events import COMMAND_MARK
+
+_HEAD = re.compile(r"\A---\n(.*?)\n---\n\s*(.*)\Z", re.DOTALL)
+_FIELD = re.compile(r"^([\w-]+): (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedCommand:
+    """`hint` says what to type after the name; `prompt` is what the model gets."""
+
+    name: str
+    description: str
+    hint: str
+    prompt: str
+
+
+def typed_commands(arguments: str) -> Iterator[TypedCommand]:
+    """Those a person types, made from the skills. The agent puts the words after the name where `arguments` stands
+    (`$ARGUMENTS`, `{{args}}`)."""
+    for path in sorted(SKILLS.glob("*/SKILL.md")):
+        whole, plainly = path.read_bytes(), plain(path.read_bytes())
+        head, parts = _HEAD.match(whole.decode("utf-8")), _HEAD.match(plainly.decode("utf-8"))
+        if head is None or parts is None:
+            raise ValueError(f"{path} has no head")
+        fields = dict(_FIELD.findall(head[1]))
+        if fields.get("user-invocable") != "true":
+            continue
+        name = path.parent.name
+        prompt = f"/{name} {arguments}\n\n{COMMAND_MARK} {parts[2]}"
+        yield TypedCommand(name, fields["description"], fields["argument-hint"].strip('"'), prompt)
