@@ -92,6 +92,10 @@ class ConfigText(ABC):
     def without(self, path: Path) -> Self:
         """The document without the member or item at `path`, which is there."""
 
+    def with_value(self, path: Path, value: Any) -> Self:
+        """The document with `value` as the member at `path`, which is there; it may stand in another place then."""
+        return self.without(path).with_member(path[:-1], str(path[-1]), value)
+
     @abstractmethod
     def _start_of(self, path: Path) -> int:
         """Where in the text the value at `path`, which is there, starts."""

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cems.adapters.base import AgentRecord, ConfigUnreadable, FileEdit, read_file
-from cems.adapters.json_edit import JsonText, NotJson
+from cems.adapters.config_text import ConfigText, NotReadable
+from cems.adapters.json_edit import JsonText
+from cems.adapters.toml_edit import TomlText
 
 Step = str | int
 Container = type[dict[str, Any]] | type[list[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A format: its parser (raises NotReadable), and the text of a file in which nothing is set."""
+
+    parse: Callable[[bytes], ConfigText]
+    empty: bytes = b""
+
+
+JSON = Form(JsonText.parse, b"{}\n")
+TOML = Form(TomlText.parse)
+
+
 class Document:
     """One file. `made` are pointers (`/hooks/Stop`) of containers that were made to hold our entries."""
 
-    def __init__(self, path: Path, *, lock: Path | None = None) -> None:
-        """Raises ConfigUnreadable unless the file is absent, blank (nothing set yet) or an object."""
+    def __init__(self, path: Path, form: Form = JSON, *, lock: Path | None = None) -> None:
+        """Raises ConfigUnreadable unless the file is absent, blank (nothing set yet) or a mapping in this form."""
         self.path, self.lock = path, lock
         self.before = read_file(path)
         self.made: list[str] = []
         try:
-            self.text = JsonText.parse(self.before) if self.before and self.before.strip() else JsonText("{}\n")
+            self.text = form.parse(self.before if self.before and self.before.strip() else form.empty)
             self.text.require((), dict)
-        except NotJson as problem:
+        except NotReadable as problem:
             raise ConfigUnreadable(path, problem.line, problem.reason) from None
         self._start = bytes(self.text)
 
@@ -47,7 +63,7 @@ class Document:
     def _hold(self, steps: tuple[str, ...], kind: Container) -> None:
         try:
             self.text.require(steps, kind)
-        except NotJson as problem:
+        except NotReadable as problem:
             raise ConfigUnreadable(self.path, problem.line, problem.reason) from None
         if self.text.get(steps) is None:
             self.text = self.text.with_member(steps[:-1], steps[-1], kind())

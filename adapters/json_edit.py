@@ -14,22 +14,16 @@ import re
 from dataclasses import dataclass
 from json.decoder import JSONDecodeError
 from json.decoder import scanstring as _scanstring  # type: ignore[attr-defined]
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
-BOM = "\ufeff"
+from cems.adapters.config_text import BOM, ConfigText, NotReadable, Path
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _MAX_DIGITS = 4000  # beyond it int() refuses, and no setting of ours is that long
 
-Path = tuple[str | int, ...]
 
-
-class NotJson(ValueError):
-    """The text is not strict JSON, or does not have the shape an edit needs. `line` counts from 1."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
-        self.line = line
-        self.reason = reason
+class NotJson(NotReadable):
+    """The text is not strict JSON, or does not have the shape an edit needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +36,10 @@ class _Part:
     key: str | None = None
 
 
-class JsonText:
-    """One JSON document. Immutable: an edit gives a new document."""
+class JsonText(ConfigText):
+    """One JSON document. Immutable: an edit gives a new document; of duplicate keys it reads the last, as agents do."""
+
+    refusal = NotJson
 
     def __init__(self, text: str) -> None:
         """`text` as decoded by `parse`. Raises NotJson."""
@@ -52,48 +48,23 @@ class JsonText:
         self._value = _decode(text, self._root)
 
     @classmethod
-    def parse(cls, data: bytes) -> JsonText:
+    def parse(cls, data: bytes) -> Self:
         """The document in `data`: UTF-8, with or without a byte order mark; other bytes are kept."""
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise NotJson(1, "this is UTF-16 text, expected UTF-8")
         return cls(data.decode("utf-8", "surrogateescape"))
 
-    def __bytes__(self) -> bytes:
-        return self._text.encode("utf-8", "surrogateescape")
-
-    def get(self, path: Path = (), default: Any = None) -> Any:
-        """The value at `path` (of duplicate keys the last, as agents read them), or `default`."""
-        value = self._value
-        for step in path:
-            inside = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
-            if not inside:
-                return default
-            value = value[step]
-        return value
-
-    def line(self, path: Path = ()) -> int:
-        """The line the value at `path` starts on, from 1."""
-        return self._text.count("\n", 0, self._locate(path)) + 1
-
-    def require(self, path: Path, kind: type[dict[str, Any]] | type[list[Any]]) -> None:
-        """Raise NotJson unless the value at `path` is absent or of `kind`."""
-        value = self.get(path, _ABSENT)
-        if value is not _ABSENT and not isinstance(value, kind):
-            name = "/".join(str(step) for step in path) or "the file"
-            wanted = "an object" if kind is dict else "a list"
-            raise NotJson(self.line(path), f"`{name}` should be {wanted}, it is {_kind(value)}")
-
-    def with_member(self, path: Path, key: str, value: Any) -> JsonText:
+    def with_member(self, path: Path, key: str, value: Any) -> Self:
         """The document with `key: value` put last in the object at `path`, which has no such key."""
         start, parts, end = self._container(path)
         return self._insert(start, parts, end, self._colon(parts), key, value)
 
-    def with_item(self, path: Path, value: Any) -> JsonText:
+    def with_item(self, path: Path, value: Any) -> Self:
         """The document with `value` as the last item of the list at `path`."""
         start, parts, end = self._container(path)
         return self._insert(start, parts, end, None, "", value)
 
-    def with_value(self, path: Path, value: Any) -> JsonText:
+    def with_value(self, path: Path, value: Any) -> Self:
         """The document with `value` in the place of what is at `path`, which is there."""
         start, parts, _ = self._container(path[:-1])
         part = parts[self._find(parts, path[-1])]
@@ -104,9 +75,9 @@ class JsonText:
         else:
             newline = "\r\n" if "\r\n" in text else "\n"
             put = _on_lines(value, newline + _indent(text, part.value), self._unit())
-        return JsonText(text[: part.value] + put + text[part.end :])
+        return type(self)(text[: part.value] + put + text[part.end :])
 
-    def without(self, path: Path) -> JsonText:
+    def without(self, path: Path) -> Self:
         """The document without the member or item at `path`, which is there."""
         start, parts, end = self._container(path[:-1])
         index = self._find(parts, path[-1])
@@ -117,11 +88,11 @@ class JsonText:
             cut = (part.start, parts[1].start)
         else:
             cut = (start + 1, end - 1)
-        return JsonText(self._text[: cut[0]] + self._text[cut[1] :])
+        return type(self)(self._text[: cut[0]] + self._text[cut[1] :])
 
     # -- where things are
 
-    def _locate(self, path: Path) -> int:
+    def _start_of(self, path: Path) -> int:
         at = self._root
         for step in path:
             parts, _ = _parts(self._text, at)
@@ -135,13 +106,13 @@ class JsonText:
         return max(index for index, part in enumerate(parts) if part.key == step)
 
     def _container(self, path: Path) -> tuple[int, list[_Part], int]:
-        start = self._locate(path)
+        start = self._start_of(path)
         parts, end = _parts(self._text, start)
         return start, parts, end
 
     # -- how things look
 
-    def _insert(self, start: int, parts: list[_Part], end: int, colon: str | None, key: str, value: Any) -> JsonText:
+    def _insert(self, start: int, parts: list[_Part], end: int, colon: str | None, key: str, value: Any) -> Self:
         """Put `key` (with `colon`, for an object) and `value` last in the container at `start`..`end`."""
         text = self._text
         newline = "\r\n" if "\r\n" in text else "\n"
@@ -156,13 +127,13 @@ class JsonText:
             else:
                 unit = pad[len(outer) :] if pad.startswith(outer) and len(pad) > len(outer) else self._unit()
                 added = f",{newline}{pad}{name}" + _on_lines(value, newline + pad, unit)
-            return JsonText(text[:at] + added + text[at:])
+            return type(self)(text[:at] + added + text[at:])
         if start != self._root and "\n" not in text[self._root :].rstrip():
-            return JsonText(text[: start + 1] + name + self._on_one_line(value) + text[end - 1 :])
+            return type(self)(text[: start + 1] + name + self._on_one_line(value) + text[end - 1 :])
         unit = self._unit()
         pad = newline + outer + unit
         added = f"{pad}{name}{_on_lines(value, pad, unit)}{newline}{outer}"
-        return JsonText(text[: start + 1] + added + text[end - 1 :])
+        return type(self)(text[: start + 1] + added + text[end - 1 :])
 
     def _unit(self) -> str:
         """The document's step of indentation: what its first indented line has."""
@@ -182,9 +153,6 @@ class JsonText:
 
     def _on_one_line(self, value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":") if self._dense() else None)
-
-
-_ABSENT = object()
 
 
 def _skip(text: str, at: int) -> int:
@@ -253,11 +221,6 @@ def _parts(text: str, start: int) -> tuple[list[_Part], int]:
         if text[at] == ",":
             at = _skip(text, at + 1)
     return parts, at + 1
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 def _dump(value: Any) -> str:

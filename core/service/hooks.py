@@ -36,7 +36,8 @@ logger = logging.getLogger("cems.hooks")
 
 STARTING = "the daemon is still starting: words only"
 _COMMAND = re.compile(
-    rf"\s*/(?:cems:)?(remember|recall|forget|share|context)(?:\s+|:\s*|\Z)(.*?)(?:{re.escape(COMMAND_MARK)}.*)?\Z", re.DOTALL
+    rf"\s*/(?:cems:)?(remember|recall|forget|share|context)(?:\s+|:\s*|\Z)(.*?)(?:{re.escape(COMMAND_MARK)}.*)?\Z",
+    re.DOTALL,
 )
 _SLASH_COMMAND = re.compile(r"\s*/[\w:.-]+(\s|$)")
 _ASSENT = (

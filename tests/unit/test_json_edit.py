@@ -168,3 +168,16 @@ def test_an_unexpected_shape_is_refused_with_its_line() -> None:
         document.require(("hooks",), dict)
     assert refused.value.line == 3
     document.require(("absent",), dict)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value", "expected"),
+    [
+        ('{"a": 1, "b": 2}', ("a",), {"x": [1]}, '{"a": {"x": [1]}, "b": 2}'),
+        ('{\n\t"a": {\n\t\t"b": 1\n\t},\n\t"c": 2\n}\n', ("a", "b"), [1], '{\n\t"a": {\n\t\t"b": [\n\t\t\t1\n\t\t]\n\t},\n\t"c": 2\n}\n'),
+        ('{\r\n  "a": [\r\n    1,\r\n    2\r\n  ]\r\n}', ("a", 0), "x", '{\r\n  "a": [\r\n    "x",\r\n    2\r\n  ]\r\n}'),
+        ('{"a":1,"a":2}', ("a",), 3, '{"a":1,"a":3}'),
+    ],
+)  # fmt: skip
+def test_a_value_is_replaced_in_its_place(text: str, path: tuple[str | int, ...], value: Any, expected: str) -> None:
+    assert bytes(JsonText(text).with_value(path, value)).decode() == expected
