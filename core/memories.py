@@ -21,6 +21,7 @@ from cems.core.journal import Draft, Journal, operations_on
 from cems.core.known_values import KnownValues
 from cems.core.memory import Actor, Memory, MemoryId, format_time, parse_time
 from cems.core.recall import lookup
+from cems.core.rules.guard import in_force
 from cems.core.scope import SHARED, USER, Scope, SessionScope
 from cems.core.statement import Author, NotKept, Outcome, Statement, Unusable, tidy_reason, tidy_statement
 from cems.core.timeline import is_over
@@ -34,6 +35,7 @@ __all__ = [
 _ID = re.compile(r"(?:m_)?[0-9a-f]{1,40}\Z")
 _SHORT = 10
 _PERSONS_ONLY = ("lift", "trust", "widen", "decline", "unforget", "purge")
+_ENDS_A_RULE = ("close", "forget", "archive")
 
 
 class NothingMatched(Exception):
@@ -370,8 +372,14 @@ class Memories:
         """Write the drafts as one change, all or none; what every change of memory comes to in the end.
 
         Several drafts get one `group` in their bodies: `cems undo` takes them back together. Raises Refused for a change
-        that only a person can make, whoever built it.
+        that only a person can make, whoever built it: an agent ends no gate rule that holds.
         """
+        ending = {each.entity: each for each in drafts if each.actor != "person" and each.kind in _ENDS_A_RULE}
+        for row in in_force(self.connection, list(ending)):
+            draft = ending[row["id"]]
+            author = Author(cast(Actor, draft.actor), draft.agent, draft.session)
+            self.refuse(draft.kind, "it is a gate rule: only a person changes those", author, row["scope"])
+            raise Refused(f"{row['id'][:_SHORT]} is a gate rule: only a person changes those, with `cems rule`")
         for draft in drafts:
             if draft.kind in _PERSONS_ONLY and draft.actor != "person":
                 author = Author(cast(Actor, draft.actor), draft.agent, draft.session)

@@ -54,6 +54,7 @@ CREATE INDEX records_scope ON records (scope, state, recorded_at);
 CREATE INDEX records_value ON records (value_key);
 CREATE INDEX records_recipe ON records (recipe) WHERE recipe != '';
 CREATE INDEX records_seq ON records (seq);
+CREATE INDEX records_rules ON records (scope, state, trust, recorded_at) WHERE category = 'gate-rules';
 CREATE INDEX records_session ON records (session, place) WHERE session != '';
 CREATE VIRTUAL TABLE keywords USING fts5 (terms, content='records', content_rowid='n', tokenize='ascii');
 {TOMBSTONES};

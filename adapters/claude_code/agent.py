@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cems.adapters.tools import subject
 from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class ClaudeCode:
         if kind is None or name not in names or not session:
             return None
         prompt = _text(payload, "prompt") if kind == "prompt" else ""
+        tool, given = _text(payload, "tool_name"), payload.get("tool_input")
         return HookEvent(
             agent=self.name,
             kind=kind,
@@ -118,7 +120,8 @@ class ClaudeCode:
             source=_text(payload, "source") or _text(payload, "reason") or _text(payload, "trigger"),
             transcript=_text(payload, "transcript_path"),
             machine_turn=kind == "prompt" and _is_machine_turn(prompt, _text(payload, "source")),
-            tool=_text(payload, "tool_name"),
+            tool=tool,
+            subject=subject(tool, given) if isinstance(given, dict) else "",
             last_message=_text(payload, "last_assistant_message"),
         )
 

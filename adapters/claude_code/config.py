@@ -18,10 +18,12 @@ from cems.adapters.own_files import SKILLS, skill_bundles
 from cems.adapters.tool_server import ToolServer
 
 # Claude's time limit in seconds. The hook's own deadline (1 s) lies well inside. Only events that do something: each
-# wired one costs a process, and a tool event would cost one for every tool call.
+# wired one costs a process. PreToolUse costs one for each tool call, 12 ms: a gate rule may name any tool, so it has no
+# matcher (with one, Cursor would run what stands in Claude's file too).
 HOOKS = (
     Hook("SessionStart", "cems_session_start", 10),
     Hook("UserPromptSubmit", "cems_user_prompts_submit", 10),
+    Hook("PreToolUse", "cems_pre_tool_use", 5),
     Hook("Stop", "cems_stop", 5),
     Hook("SessionEnd", "cems_session_end", 5),
     Hook("PreCompact", "cems_pre_compact", 5),

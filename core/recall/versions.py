@@ -6,7 +6,7 @@ import sqlite3
 
 from cems.core.recall.terms import TERMS_VERSION
 
-RECORDS_VERSION = 5
+RECORDS_VERSION = 6
 """Goes up when the tables of `records.py` change: they are then made again from the journal."""
 
 WANTED = f"{RECORDS_VERSION}.{TERMS_VERSION}"

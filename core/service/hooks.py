@@ -26,6 +26,8 @@ from cems.core.recall.candidate import Explanation
 from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, recall
 from cems.core.recall.profile import profile
 from cems.core.recall.render import Count, note, utf16_units
+from cems.core.rules.guard import Guard, folders_of
+from cems.core.rules.patterns import Call
 from cems.core.scope import SessionScope, project_scope, session_scope
 from cems.core.service.adapters import load_agents, recognised, registered_agents
 from cems.core.service.ancestry import with_agents
@@ -80,6 +82,7 @@ class HookService:
         self.count: Count | None = None
         self._trouble = ""
         self._agents = dict(agents)
+        self._guard = Guard()
         self._connection: sqlite3.Connection | None = None
         self._searcher: Searcher | None = None
         self._commands: Commands | None = None
@@ -134,6 +137,8 @@ class HookService:
         if known is None:
             return b""
         agent, event = known[0], _storable(known[1])
+        if event.kind == "pre_tool" and (answer := self._gated(agent, event, context)):
+            return answer
         text = await self._text(event, context, agent.context_limit(event))
         return agent.render(event, text) if text else b""
 
@@ -168,6 +173,21 @@ class HookService:
             case "stop" if event.last_message:
                 session.last_message = event.last_message[-_LAST_MESSAGE:]
         return ""
+
+    def _gated(self, agent: HookAgent, event: HookEvent, context: Mapping[str, str]) -> bytes:
+        """What the person's gate rules say of a tool call, in the agent's shape; empty where it may run unremarked."""
+        if self._connection is None:
+            return b""
+        scope = _scope_of(event, context)
+        folders = folders_of(event.cwd or context.get("cwd", ""), _project_folders(context))
+        judged = self._guard.judge(self._connection, scope.readable, Call(event.tool, event.subject, folders))
+        answer = agent.render_verdict(event, judged.verdict) if judged else b""
+        if judged and answer:
+            logger.info("%s: %s by %d rules", event.tool[:40], judged.verdict.severity, len(judged.rules))
+            # Rules hold during a pause, in which nothing is kept.
+            if not self.pauses.read().now(scope.project):
+                self.sessions.give(self.sessions.get(event.session), [rule.memory for rule in judged.rules], "rule")
+        return answer
 
     def _give(self, event: HookEvent, session: Session, text: str, memories: Sequence[str], how: str) -> str:
         """`text`, noted as given; or, where the agent would drop it, nothing yet."""
@@ -331,11 +351,16 @@ def _scope_of(event: HookEvent, context: Mapping[str, str]) -> SessionScope:
     cwd = event.cwd or context.get("cwd", "")
     scope = session_scope(cwd)
     if scope.project and scope.project.startswith(project_scope("path:")):
-        for name in AGENT_VARIABLES:
-            root = context.get(name, "").rstrip("/") if name.endswith("_PROJECT_DIR") else ""
-            if root and f"{cwd}/".startswith(f"{root}/") and (named := session_scope(root)).project:
+        for root in _project_folders(context):
+            if f"{cwd}/".startswith(f"{root}/") and (named := session_scope(root)).project:
                 return named
     return scope
+
+
+def _project_folders(context: Mapping[str, str]) -> list[str]:
+    """The project folders that an agent's variables name."""
+    named = (context.get(name, "").rstrip("/") for name in AGENT_VARIABLES if name.endswith("_PROJECT_DIR"))
+    return [folder for folder in named if folder]
 
 
 def _storable(event: HookEvent) -> HookEvent:

@@ -1,4 +1,4 @@
-"""Claude Code's `PreToolUse`: a tool is about to run, on the tools the installed matcher names."""
+"""Claude Code's `PreToolUse`: a tool is about to run; the person's gate rules may stop it."""
 
 from cems.core.service import hook_client
 
