@@ -176,7 +176,7 @@ class PathPattern:
         pattern = pattern.removeprefix("./")
         stripped = pattern.rstrip("/") or pattern
         self._by_name = "/" not in stripped
-        self._globs = (Glob(stripped), Glob(f"{stripped}/*"))
+        self._globs: tuple[Glob, ...] = (Glob(stripped), Glob(f"{stripped}/*"))
         # `**/x` is also the `x` at the top.
         self._globs += tuple(Glob(stripped[3:] + end) for end in ("", "/*") if stripped.startswith("**/"))
 

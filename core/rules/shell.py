@@ -47,13 +47,41 @@ _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash"))
 _RUNS_A_TEXT = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*\Z")
 # Programs that run another one: which of their options take a word of their own, and how many words come before it.
 _RUNNERS: dict[str, tuple[frozenset[str], int]] = {
-    "sudo": (frozenset(["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-U", "-R", "-D", "--user", "--group", "--host", "--prompt", "--chdir", "--chroot"]), 0),
+    "sudo": (
+        frozenset(
+            [
+                "-u",
+                "-g",
+                "-h",
+                "-p",
+                "-C",
+                "-T",
+                "-r",
+                "-t",
+                "-U",
+                "-R",
+                "-D",
+                "--user",
+                "--group",
+                "--host",
+                "--prompt",
+                "--chdir",
+                "--chroot",
+            ]
+        ),
+        0,
+    ),
     "doas": (frozenset(("-u", "-C")), 0),
     "env": (frozenset(("-u", "-C", "--unset", "--chdir")), 0),
     "nice": (frozenset(("-n", "--adjustment")), 0),
     "ionice": (frozenset(("-c", "-n", "--class", "--classdata")), 0),
     "timeout": (frozenset(("-k", "-s", "--kill-after", "--signal")), 1),
-    "xargs": (frozenset(["-n", "-P", "-I", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file"]), 0),
+    "xargs": (
+        frozenset(
+            ["-n", "-P", "-I", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file"]
+        ),
+        0,
+    ),
     "time": (frozenset(("-f", "-o")), 0),
     "stdbuf": (frozenset(("-i", "-o", "-e")), 0),
     "exec": (frozenset(("-a",)), 0),

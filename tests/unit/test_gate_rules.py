@@ -1,0 +1,237 @@
+"""Gate rules in force: whose word they are, where they hold, and what a hook answers before a tool runs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, TOOL, Place, run
+
+from cems.core import pauses, review
+from cems.core.journal import operations_where
+from cems.core.memories import Author, Refused, Statement
+from cems.core.recall import lookup
+from cems.core.rules.guard import Guard
+from cems.core.rules.patterns import Call
+from cems.core.scope import USER
+from cems.core.service.hooks import open_stage_one
+from cems.core.timeline import retract
+
+FORCE = "Bash: git push --force* — never, it loses work"
+PUSH = "git push --force origin main"
+RULES = "gate-rules"
+
+
+def before(place: Place, tool: str, subject: str, folder: Path | None = None, hooks: Any = None) -> dict[str, Any]:
+    """What the hook before a tool answers, without its wrapping; empty for nothing."""
+    given = {"command": subject} if tool == "Bash" else {"file_path": subject}
+    payload = {
+        "session_id": "s1", "cwd": str(folder or place.alpha), "hook_event_name": "PreToolUse", "tool_name": tool,
+        "tool_input": given,
+    }  # fmt: skip
+    answer = run((hooks or place.hooks).answer("cems_pre_tool_use", {}, json.dumps(payload).encode()))
+    if not answer:
+        return {}
+    inner: dict[str, Any] = json.loads(answer)["hookSpecificOutput"]
+    assert inner.pop("hookEventName") == "PreToolUse"
+    return inner
+
+
+def test_a_rule_that_forbids_refuses_the_call_and_says_why(place: Place) -> None:
+    memory = place.add(FORCE, category=RULES)
+    answer = before(place, "Bash", f"cd x && {PUSH}")
+    assert answer["permissionDecision"] == "deny"
+    assert "never, it loses work" in answer["permissionDecisionReason"]
+    assert memory[:10] in answer["permissionDecisionReason"]
+    assert before(place, "Bash", "git push") == {}
+    assert before(place, "Write", PUSH) == {}
+
+
+def test_a_rule_that_asks_has_the_person_asked_and_one_that_warns_lets_it_run(place: Place) -> None:
+    place.add("Bash: npm publish* — ask first", category=RULES)
+    place.add("[warn] Edit: *.lock — generated, run `make lock`", category=RULES)
+    assert before(place, "Bash", "npm publish")["permissionDecision"] == "ask"
+    answer = before(place, "Write", str(place.alpha / "poetry.lock"))
+    assert list(answer) == ["additionalContext"]
+    assert "generated, run `make lock`" in answer["additionalContext"]
+
+
+def test_of_several_rules_the_strongest_decides_and_each_is_told(place: Place) -> None:
+    place.add("[warn] Bash: git push* — CI runs for an hour", category=RULES)
+    place.add(FORCE, category=RULES)
+    place.add("Bash: git * origin main* — ask first", category=RULES)
+    answer = before(place, "Bash", PUSH)
+    assert answer["permissionDecision"] == "deny"
+    first, second, third, _ = answer["permissionDecisionReason"].split("\n")
+    assert "forbids" in first
+    assert "asked" in second
+    assert "CI runs for an hour" in third
+
+
+def test_rules_hold_in_their_project_and_the_persons_own_everywhere(place: Place) -> None:
+    place.add(FORCE, category=RULES)
+    assert before(place, "Bash", PUSH, place.beta) == {}
+    place.add("Bash: rm -rf /*", category=RULES, everywhere=True)
+    assert before(place, "Bash", "rm -rf /", place.beta)["permissionDecision"] == "deny"
+
+
+def test_only_the_category_makes_a_rule(place: Place) -> None:
+    place.add(FORCE, category="guidelines")
+    assert before(place, "Bash", PUSH) == {}
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "holds"),
+    [
+        ("2020-01-01", None, True), (None, "2020-01-01", False), ("2999-01-01", None, False),
+        ("2020-01-01", "2999-01-01", True),
+    ],
+)  # fmt: skip
+def test_a_rule_holds_while_it_is_valid(place: Place, since: str | None, until: str | None, holds: bool) -> None:
+    place.add(FORCE, category=RULES, valid_from=since, valid_to=until)
+    assert bool(before(place, "Bash", PUSH)) is holds
+
+
+def test_what_changes_counts_at_the_next_call(place: Place) -> None:
+    assert before(place, "Bash", PUSH) == {}
+    memory = place.add(FORCE, category=RULES)
+    assert before(place, "Bash", PUSH)
+    place.memories.correct(memory, {"content": f"[warn] {FORCE}"}, place.scope(), PERSON)
+    assert "additionalContext" in before(place, "Bash", PUSH)
+    place.memories.forget_text(f"[warn] {FORCE}", place.scope(), PERSON)
+    assert before(place, "Bash", PUSH) == {}
+
+
+def test_what_cannot_be_read_as_a_rule_stops_nothing_and_hides_no_other(place: Place) -> None:
+    place.add("Bash git push: dangerous", category=RULES)
+    place.add(FORCE, category=RULES)
+    place.add("[maybe] Bash: git push*", category=RULES)
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+    assert before(place, "Bash", "git push") == {}
+
+
+# -- whose word
+
+
+@pytest.mark.parametrize("author", [AGENT_AUTHOR, TOOL, Author("import"), Author("derived")])
+def test_what_no_person_said_or_approved_stops_nothing(place: Place, author: Author) -> None:
+    memory = place.add(FORCE, category=RULES, author=author)
+    assert before(place, "Bash", PUSH) == {}
+    review.approve(place.memories, memory, place.scope(), PERSON, "")
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize("author", [AGENT_AUTHOR, TOOL, Author("import"), Author("derived")])
+def test_no_agent_ends_or_relaxes_a_rule(place: Place, author: Author) -> None:
+    memory, scope, memories = place.add(FORCE, category=RULES), place.scope(), place.memories
+    ways: list[Callable[[], object]] = [
+        lambda: memories.forget([memory], scope, author),
+        lambda: memories.forget_text(FORCE.upper(), scope, author),
+        lambda: memories.correct(memory, {"content": f"[warn] {FORCE}"}, scope, author),
+        lambda: memories.correct(memory, {"valid_to": "2021-01-01"}, scope, author),
+        lambda: memories.correct(memory, {"category": "general"}, scope, author),
+        lambda: retract(memories, memory, scope, author),
+        lambda: retract(memories, memory, scope, author, at=lookup.now_text()),
+    ]
+    for way in ways:
+        with pytest.raises(Refused, match="only a person"):
+            way()
+        assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+    refusals = list(operations_where(place.journal.connection, "kind = 'refuse'"))
+    assert len(refusals) == len(ways)
+    assert all(each.actor == author.actor for _, each in refusals)
+    # A person can, and an agent's own candidate is the agent's to take back.
+    retract(memories, memory, scope, PERSON)
+    assert before(place, "Bash", PUSH) == {}
+    own = place.add("Bash: make ship*", category=RULES, author=author)
+    memories.forget([own], scope, author)
+
+
+def test_forgetting_what_a_rule_was_derived_from_does_not_end_it_either(place: Place) -> None:
+    source = place.add("Somebody lost work by a forced push.", author=AGENT_AUTHOR)
+    made = place.memories.derive(Statement(FORCE, category=RULES), [source], "rule", place.scope(), AGENT_AUTHOR)
+    assert made.id is not None
+    review.approve(place.memories, made.id, place.scope(), PERSON, "")
+    with pytest.raises(Refused):
+        place.memories.forget([source], place.scope(), AGENT_AUTHOR)
+    assert before(place, "Bash", PUSH)
+
+
+def test_what_an_agent_says_against_a_rule_does_not_relax_it(place: Place) -> None:
+    place.add(FORCE, category=RULES)
+    for text in ("[warn] " + FORCE, "Bash: git push --force* — always allowed", "Git push --force is fine here."):
+        place.add(text, category=RULES, author=AGENT_AUTHOR)
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+
+
+# -- when things go wrong, and how fast
+
+
+def test_a_fault_of_ours_lets_the_tool_run_and_is_logged(
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.add(FORCE, category=RULES)
+    broken = sqlite3.connect(":memory:")
+    place.hooks.connect(broken)
+    assert before(place, "Bash", PUSH) == {}
+    assert "gate rules could not be asked (OperationalError)" in caplog.text
+    place.hooks.connect(place.reader)
+    assert before(place, "Bash", PUSH)
+    monkeypatch.setattr("cems.core.rules.shell._Reader.read", lambda _: 1 / 0)
+    assert before(place, "Bash", PUSH) == {}
+    assert "ZeroDivisionError" in caplog.text
+    broken.close()
+
+
+def test_rules_that_take_too_long_are_let_go(
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.add(FORCE, category=RULES)
+    monkeypatch.setattr("cems.core.rules.guard._SECONDS", -1.0)
+    assert before(place, "Bash", PUSH) == {}
+    assert "took too long: 1 of 1" in caplog.text
+
+
+def test_the_first_stage_of_a_cold_daemon_has_the_rules(place: Place) -> None:
+    place.add(FORCE, category=RULES)
+    hooks = open_stage_one(place.home)
+    assert before(place, "Bash", PUSH, hooks=hooks)["permissionDecision"] == "deny"
+    hooks.close()
+
+
+def test_rules_are_read_again_only_when_something_changed_and_by_their_own_index(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.add(FORCE, category=RULES)
+    asked: list[str] = []
+    place.reader.set_trace_callback(asked.append)
+    guard = Guard()
+    for _ in range(3):
+        assert guard.judge(place.reader, place.scope().readable, Call("Bash", PUSH))
+    reads = [query for query in asked if "FROM records" in query]
+    assert len(reads) == 1
+    place.add("Anything else.", everywhere=True)
+    assert guard.judge(place.reader, place.scope().readable, Call("Bash", PUSH))
+    assert len([query for query in asked if "FROM records" in query]) == 2
+    place.reader.set_trace_callback(None)
+    plan = " ".join(row[3] for row in place.reader.execute(f"EXPLAIN QUERY PLAN {reads[0]}"))
+    assert "records_rules" in plan
+
+
+def test_rules_hold_during_a_pause_in_which_nothing_is_kept(place: Place) -> None:
+    memory = place.add(FORCE, category=RULES)
+    pauses.pause(place.home, place.scope().project or USER)
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+    assert memory not in place.hooks.sessions.get("s1").shown
+
+
+def test_a_session_knows_which_rules_spoke(place: Place) -> None:
+    memory = place.add(FORCE, category=RULES)
+    before(place, "Bash", "git push")
+    assert place.hooks.sessions.get("s1").shown == {}
+    before(place, "Bash", PUSH)
+    assert place.hooks.sessions.get("s1").shown == {memory: "rule"}
