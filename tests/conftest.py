@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 from tests.e2e import programs
-from tests.e2e.claude import Claude
 from tests.e2e.pins import PROGRAMS
 from tests.fakes import throwaway
 from tests.fakes.home_guard import HomeGuard, real_homes
 from tests.fakes.installation import Installation, InstallFailed, given_program, install
-from tests.fakes.model_server import FakeModel
 from tests.fakes.orphan import leave_agents
 from tests.fakes.sandbox import Sandbox
+
+pytest_plugins = ["tests.e2e.fixtures"]
 
 # What a person does is tested here, also where an agent runs the tests.
 leave_agents()
@@ -54,11 +54,6 @@ def _redirect() -> Path:
 
 _root = _redirect()
 _guard.start()
-
-
-def agents_required() -> bool:
-    """Whether a missing agent is a failure: in CI, and where `./test.sh --agents` asked for them."""
-    return os.environ.get("CI") == "true" or os.environ.get("CEMS_REQUIRE_AGENTS") == "1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -120,43 +115,6 @@ def sandbox(make_sandbox: Callable[[], Sandbox]) -> Sandbox:
     made = make_sandbox()
     made.cems("setup", "--yes", "--no-prove").ok()
     return made
-
-
-@pytest.fixture
-def model() -> Iterator[FakeModel]:
-    """The model service; a request it had to refuse fails the test."""
-    with FakeModel() as service:
-        yield service
-    assert not service.problems, f"the model service complained: {service.problems}"
-
-
-@pytest.fixture(scope="session")
-def claude_program() -> Path:
-    return _program("claude-code")
-
-
-@pytest.fixture
-def bare_claude(claude_program: Path, make_sandbox: Callable[[], Sandbox], model: FakeModel) -> Claude:
-    """The real Claude Code in a home of its own, without CEMS."""
-    made = make_sandbox()
-    (made.home / ".claude").mkdir()
-    return Claude(claude_program, made, model)
-
-
-@pytest.fixture
-def claude(bare_claude: Claude) -> Claude:
-    """The real Claude Code in a home where CEMS is set up for it."""
-    bare_claude.sandbox.cems("setup", "--yes", "--no-prove").ok()
-    return bare_claude
-
-
-def _program(name: str) -> Path:
-    try:
-        return programs.find(name)
-    except programs.ProgramMissing as error:
-        if agents_required():
-            pytest.fail(f"the real program is required here: {error}", pytrace=False)
-        pytest.skip(f"left out: {error}")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tests.fakes.model_api import ModelRequest
-from tests.fakes.model_server import FakeModel
-from tests.fakes.sandbox import Sandbox
+from tests.e2e.agent import Agent, Outcome, Turn, merge_json
 
 _CONTEXT = re.compile(r"^(\w+)(?::\w+)? hook (?:additional context|success): ", re.MULTILINE)
 """How Claude introduces what a hook gave it, for every hook in the same message of role `system`."""
@@ -27,33 +22,8 @@ _OWN_PART = re.compile(r"\n# Environment\n|\n\nToday's date is \d")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One prompt to its answer: Claude's report, and what it sent to its model. `seconds` is wall time.
-
-    `sent` is when the prompt went to Claude (`time.monotonic`): at the start of a run of its own, so that the
-    program's start counts too.
-    """
-
-    prompt: str
-    report: Mapping[str, Any]
-    sent: float
-    seconds: float
-    requests: Sequence[ModelRequest]
-
-    @property
-    def session(self) -> str:
-        return str(self.report["session_id"])
-
-    @property
-    def request(self) -> ModelRequest:
-        """The request that carries the prompt: the turn's first."""
-        assert self.requests, f"Claude sent no request: {self.report}"
-        return self.requests[0]
-
-    @property
-    def delay(self) -> float:
-        """Seconds from the prompt to its request's arrival at the model service; hooks run in this time."""
-        return self.request.arrived - self.sent
+class ClaudeTurn(Turn):
+    """A turn, and what the hooks gave Claude in it."""
 
     @property
     def context(self) -> str:
@@ -79,19 +49,19 @@ class Turn:
         return "\n".join(found).strip()
 
 
-class Claude:
-    """The program in one sandbox's home, talking to one model service."""
+class Claude(Agent):
+    name = "claude-code"
+    executable = "claude"
+    # A log about each tool server is among them.
+    own = (".claude/", ".claude.json", ".cache/claude-cli-nodejs")
+    turn_class = ClaudeTurn
 
-    def __init__(self, program: Path, sandbox: Sandbox, model: FakeModel) -> None:
-        self.program = program
-        self.sandbox = sandbox
-        self.model = model
+    def configure(self) -> None:
+        self.file(".claude/settings.json").parent.mkdir(exist_ok=True)
 
     @property
-    def environment(self) -> dict[str, str]:
-        """All that Claude sees of the outside. No CEMS_HOME: the hooks have to know their own."""
-        environment = {
-            **self.sandbox.environment,
+    def variables(self) -> Mapping[str, str]:
+        return {
             "ANTHROPIC_BASE_URL": self.model.url,
             "ANTHROPIC_API_KEY": "dummy",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -100,8 +70,12 @@ class Claude:
             "DISABLE_ERROR_REPORTING": "1",
             "DISABLE_TELEMETRY": "1",
         }
-        del environment["CEMS_HOME"]
-        return environment
+
+    def command(self, prompt: str, resume: str | None) -> Sequence[str]:
+        return ["-p", prompt, "--output-format", "json", *(["--resume", resume] if resume else [])]
+
+    def outcome(self, stdout: str, stderr: str) -> Outcome:
+        return _outcome(json.loads(stdout))
 
     def ask(
         self,
@@ -109,72 +83,45 @@ class Claude:
         *,
         cwd: Path,
         resume: str | None = None,
+        options: Sequence[str] = (),
         allow: Sequence[str] = (),
         timeout: float = 60,
-    ) -> Turn:
-        """One turn in a run of its own (`claude -p`), in a new or a resumed session; fails if Claude does.
+    ) -> ClaudeTurn:
+        """One turn in a run of its own. `allow` names tools Claude may use unasked."""
+        allowed = ["--allowedTools", *allow] if allow else []
+        turn = super().ask(prompt, cwd=cwd, resume=resume, options=[*options, *allowed], timeout=timeout)
+        assert isinstance(turn, ClaudeTurn)
+        return turn
 
-        `allow` names tools Claude may use unasked. After `timeout` seconds Claude and its hooks are ended.
-        """
-        arguments = [prompt, "--output-format", "json"]
-        arguments += ["--resume", resume] if resume else []
-        arguments += ["--allowedTools", *allow] if allow else []
-        before, started = len(self.model.requests), time.monotonic()
-        with self._running(arguments, cwd, timeout) as process:
-            stdout, stderr = process.communicate()
-        seconds = time.monotonic() - started
-        said = f"claude exited with {process.returncode} after {seconds:.2f} s\n{stdout}\n{stderr}"
-        assert process.returncode == 0, said
-        report = json.loads(stdout)
-        assert not report["is_error"], said
-        return Turn(prompt, report, started, seconds, self.model.requests[before:])
+    def tool(self, name: str, server: str = "cems") -> str:
+        return f"mcp__{server}__{name}"
+
+    def add_server(self, name: str, command: Sequence[str]) -> None:
+        entry = {"type": "stdio", "command": command[0], "args": list(command[1:]), "alwaysLoad": True}
+        merge_json(self.file(".claude.json"), "mcpServers", name, value=entry)
 
     @contextmanager
     def conversation(self, *, cwd: Path, timeout: float = 60) -> Iterator[Conversation]:
         """One session in which several prompts follow each other, as they do for a person at the terminal."""
-        arguments = ["--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
-        with self._running(arguments, cwd, timeout) as process:
-            yield Conversation(process, self.model)
+        arguments = ["-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
+        with self.running(arguments, cwd, timeout) as process:
+            yield Conversation(process, self)
             # The end of its input is the session's end; hooks of the end run before Claude exits.
             _, stderr = process.communicate()
         assert process.returncode == 0, f"claude exited with {process.returncode}: {stderr}"
-
-    @contextmanager
-    def _running(self, arguments: Sequence[str], cwd: Path, timeout: float) -> Iterator[subprocess.Popen[str]]:
-        process = subprocess.Popen(
-            [str(self.program), "-p", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=self.environment,
-            text=True,
-            # A session of its own, so that the end of a hanging Claude takes its hooks with it.
-            start_new_session=True,
-        )
-        watchdog = threading.Timer(timeout, os.killpg, (process.pid, signal.SIGKILL))
-        watchdog.start()
-        try:
-            yield process
-        except BaseException:
-            process.kill()
-            process.communicate()
-            raise
-        finally:
-            watchdog.cancel()
 
 
 class Conversation:
     """A running session of Claude that takes one prompt after the other."""
 
-    def __init__(self, process: subprocess.Popen[str], model: FakeModel) -> None:
+    def __init__(self, process: subprocess.Popen[str], claude: Claude) -> None:
         self._process = process
-        self._model = model
+        self._claude = claude
 
-    def say(self, prompt: str) -> Turn:
+    def say(self, prompt: str) -> ClaudeTurn:
         """Send a prompt and wait for the end of Claude's turn; fails when the turn does."""
         stdin, stdout = _open(self._process.stdin), _open(self._process.stdout)
-        before = len(self._model.requests)
+        before = len(self._claude.model.everything)
         started = time.monotonic()
         message = {"type": "user", "message": {"role": "user", "content": prompt}}
         stdin.write(json.dumps(message) + "\n")
@@ -183,9 +130,15 @@ class Conversation:
             report = json.loads(line)
             if report.get("type") == "result":
                 seconds = time.monotonic() - started
-                assert not report["is_error"], f"Claude's turn failed: {report}"
-                return Turn(prompt, report, started, seconds, self._model.requests[before:])
+                turn = self._claude.turn(prompt, _outcome(report), started, seconds, before)
+                assert isinstance(turn, ClaudeTurn)
+                return turn
         raise AssertionError(f"Claude ended before its turn did: {_open(self._process.stderr).read()}")
+
+
+def _outcome(report: Mapping[str, Any]) -> Outcome:
+    assert not report["is_error"], f"Claude's turn failed: {report}"
+    return Outcome(report["session_id"], report["result"], report)
 
 
 def _open(stream: IO[str] | None) -> IO[str]:

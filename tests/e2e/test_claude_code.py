@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.claude import Claude, Turn
+from tests.e2e.claude import Claude, ClaudeTurn
 from tests.fakes.model_api import Text, ToolUse
 from tests.fakes.sandbox import Sandbox
 
@@ -44,14 +44,14 @@ def stop_daemon(sandbox: Sandbox) -> None:
     assert sandbox.processes() == {}
 
 
-def line_of(turn: Turn, text: str) -> str:
+def line_of(turn: ClaudeTurn, text: str) -> str:
     """The line of this turn's context that gives a memory: date, scope, source, trust, and the text."""
     lines = [line for line in turn.context.splitlines() if text in line]
     assert len(lines) == 1, f"not given once: {text}\n{turn.context}"
     return lines[0]
 
 
-def assert_untouched(turn: Turn, *texts: str) -> None:
+def assert_untouched(turn: ClaudeTurn, *texts: str) -> None:
     """The prompt went out with nothing of ours: no memory, no block, no empty block."""
     assert turn.context == "", f"an unrelated prompt was given: {turn.context}"
     for text in texts:

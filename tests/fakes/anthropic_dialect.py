@@ -10,7 +10,12 @@ from typing import Any
 from tests.fakes.anthropic_shape import check_request
 from tests.fakes.model_api import Dialect, ModelRequest, Reply, Step, Text, size
 
-_ERRORS = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
+_ERRORS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,11 @@ def _handler_of(service: FakeModel) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             self._other({})
 
+        def do_CONNECT(self) -> None:
+            # This service is the clients' proxy too: none of them has anything to do outside.
+            self.close_connection = True
+            self._refuse(403, "the way outside is closed", DIALECTS[0])
+
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = urlsplit(self.path).path
