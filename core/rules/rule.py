@@ -34,6 +34,7 @@ _WARNS = re.compile(r"\s*(?:be careful|careful|caution|warn(?:ing)?|note|mind|he
 _TOOL_SPELLINGS = {"shell": "Bash", "terminal": "Bash", "command": "Bash", "fetch": "WebFetch"}
 _CHANGES_FILES = frozenset(("edit", "write", "multiedit", "notebookedit"))
 _HAS_A_PATH = _CHANGES_FILES | {"read", "notebookread"}
+_BUILT_IN = re.compile(r"Bash|Edit|Write|Read|WebFetch|WebSearch|MultiEdit|NotebookEdit|mcp__.+")
 _EXAMPLE = "such as `Bash: git push --force* — ask first`"
 
 
@@ -107,6 +108,17 @@ def severity_of(reason: str) -> Severity:
     if _WARNS.match(reason):
         return "warn"
     return "confirm" if _ASKS.search(reason) else "block"
+
+
+def is_written_as_rule(text: str) -> bool:
+    """Whether a text that nobody called a rule is meant as one: a tool's name, a pattern, and a reason after a dash."""
+    found = _TOOLS.match(_PREFIX.sub("", text, count=1))
+    if found is None or not all(_BUILT_IN.fullmatch(name.strip()) for name in found[1].split("|")):
+        return False
+    try:
+        return bool(parse(text).reason)
+    except BadRule:
+        return False
 
 
 def with_severity(text: str, severity: str) -> str:

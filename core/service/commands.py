@@ -16,6 +16,8 @@ from cems.core.recall import lookup
 from cems.core.recall.engine import Within
 from cems.core.recall.question import ask
 from cems.core.recall.render import MEMORY_TAG, SHORT_ID, Block, note, utf16_units
+from cems.core.rules.rule import CATEGORY as RULES
+from cems.core.rules.rule import is_written_as_rule, parse
 from cems.core.scope import SHARED, USER, Scope, SessionScope, project_name
 from cems.core.service.caller import typist
 from cems.core.service.shapes import is_related
@@ -64,7 +66,9 @@ class TypedCommands:
         if not text:
             return ""
         operations = self._operations
-        outcome = await operations.change(operations.memories.remember, Statement(text), scope, author)
+        rule = is_written_as_rule(text)
+        statement = Statement(text, category=RULES) if rule else Statement(text)
+        outcome = await operations.change(operations.memories.remember, statement, scope, author)
         if outcome.status == "refused":
             return f"CEMS did not store this: {outcome.reason}."
         cut = f" {outcome.redacted} secret or private part(s) were cut." if outcome.redacted else ""
@@ -72,7 +76,8 @@ class TypedCommands:
             return f"CEMS has this already, as {_short(outcome.id)}. There is nothing to add.{cut}"
         where = f"project {project_name(scope.project)}" if scope.project else "every project"
         trust = "trusted" if author.is_person else "unverified, since another agent ran this one"
-        return f"CEMS stored this for {where} as {_short(outcome.id)}, {trust}. Do not add it again; just confirm it in a line.{cut}"
+        what = f"this as a gate rule ({parse(text).severity})" if rule else "this"
+        return f"CEMS stored {what} for {where} as {_short(outcome.id)}, {trust}. Do not add it again; just confirm it in a line.{cut}"
 
     async def _recall(self, text: str, scope: SessionScope, event: HookEvent, limit: int) -> str:
         question = ask(text)

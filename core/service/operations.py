@@ -33,6 +33,7 @@ from cems.core.service.pause_operations import refuse_while_paused
 from cems.core.service.purge_operations import OPERATIONS as PURGE
 from cems.core.service.request import MAX_LIMIT, Request
 from cems.core.service.review_operations import OPERATIONS as REVIEW
+from cems.core.service.rule_operations import OPERATIONS as RULES
 from cems.core.service.shapes import event_json, is_related, memory_json, outcome_json, without_content
 from cems.core.service.status import status_json
 from cems.core.service.storage import storage_problem
@@ -346,4 +347,4 @@ _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "promote", "mark", "search", "show", "why", "profile",
                  "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
-_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE}
+_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE, **RULES}

@@ -35,7 +35,9 @@ COMMANDS = [
     *("add", "search", "list", "show", "edit", "forget", "lift", "pin", "unpin", "share"),
     *("retract", "undo", "history", "audit"),
     *("why", "status", "doctor", "health", "config", "daemon", "rebuild", "mcp"),
+    "rule",
 ]
+GROUPS = {"daemon": "start", "rule": "add"}
 
 
 @pytest.fixture
@@ -65,8 +67,8 @@ def test_the_help_page_lists_every_command_and_the_exit_codes(home: Home, capsys
 def test_every_command_has_help_and_json(home: Home, capsys: Capture, name: str) -> None:
     assert main([name, "--help"]) == 0
     output = capsys.readouterr().out
-    if name == "daemon":
-        assert main(["daemon", "start", "--help"]) == 0
+    if name in GROUPS:
+        assert main([name, GROUPS[name], "--help"]) == 0
         output = capsys.readouterr().out
     if name != "mcp":
         assert "--json" in output

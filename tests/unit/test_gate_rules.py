@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.real_parts import AGENT_AUTHOR, PERSON, TOOL, Place, run
+from tests.fakes.real_parts import AGENT_AUTHOR, INTERACTIVE, PERSON, TOOL, Place, run
 
 from cems.core import pauses, review
 from cems.core.journal import operations_where
@@ -19,6 +19,7 @@ from cems.core.rules.guard import Guard
 from cems.core.rules.patterns import Call
 from cems.core.scope import USER
 from cems.core.service.hooks import open_stage_one
+from cems.core.service.operations import OperationFailed
 from cems.core.timeline import retract
 
 FORCE = "Bash: git push --force* — never, it loses work"
@@ -235,3 +236,108 @@ def test_a_session_knows_which_rules_spoke(place: Place) -> None:
     assert place.hooks.sessions.get("s1").shown == {}
     before(place, "Bash", PUSH)
     assert place.hooks.sessions.get("s1").shown == {memory: "rule"}
+
+
+# -- the daemon's operations
+
+
+def test_a_persons_rule_holds_at_once_and_is_listed(place: Place) -> None:
+    answer = run(place.call("rule_add", {"rules": [FORCE]}))
+    [result] = answer["results"]
+    assert result["status"] == "added"
+    assert result["severity"] == "block"
+    assert (result["tools"], result["pattern"]) == (["Bash"], "git push --force*")
+    assert result["in_force"] is True
+    assert before(place, "Bash", PUSH)
+    [listed] = run(place.call("rule_list", {}))["rules"]
+    assert listed["id"] == result["id"]
+    assert run(place.call("rule_list", {}, place.caller(place.beta)))["rules"] == []
+
+
+def test_an_agents_rule_is_a_candidate(place: Place) -> None:
+    agent = place.caller(agent="claude-code")
+    [result] = run(place.call("rule_add", {"rules": [FORCE]}, agent))["results"]
+    assert result["status"] == "candidate"
+    assert result["in_force"] is False
+    assert before(place, "Bash", PUSH) == {}
+    with pytest.raises(OperationFailed, match="person"):
+        run(place.call("rule_add", {"rules": [FORCE], "scope": "user"}, agent))
+
+
+def test_several_rules_are_added_together_or_not_at_all(place: Place) -> None:
+    place.memories.forget([place.add("Bash: ls")], place.scope(), PERSON)
+    for bad, said in (("ls -l", "begins with the tool"), ("Bash: ls", "forgotten on")):
+        with pytest.raises(OperationFailed, match=said):
+            run(place.call("rule_add", {"rules": [FORCE, "Bash: rm*", bad]}))
+        assert run(place.call("rule_list", {}))["rules"] == []
+    added = run(place.call("rule_add", {"rules": [FORCE, "Bash: rm*"], "severity": "warn", "scope": "user"}))["results"]
+    assert [each["severity"] for each in added] == ["warn", "warn"]
+    assert {each["scope"] for each in added} == {"user"}
+    for bad_list in ([], [FORCE] * 501, "text", [1]):
+        with pytest.raises(OperationFailed):
+            run(place.call("rule_add", {"rules": bad_list}))
+
+
+@pytest.mark.parametrize("author", [PERSON, AGENT_AUTHOR])
+def test_what_was_remembered_as_something_else_becomes_the_rule(place: Place, author: Author) -> None:
+    place.add(FORCE, category="general", author=author)
+    [result] = run(place.call("rule_add", {"rules": [FORCE]}))["results"]
+    assert result["in_force"] is True
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+
+
+def test_a_rule_that_is_there_is_a_duplicate(place: Place) -> None:
+    [first] = run(place.call("rule_add", {"rules": [FORCE]}))["results"]
+    [second] = run(place.call("rule_add", {"rules": [FORCE]}))["results"]
+    assert (second["status"], second["id"]) == ("duplicate", first["id"])
+
+
+def test_a_removed_rule_may_come_back_by_the_person_only(place: Place) -> None:
+    [result] = run(place.call("rule_add", {"rules": [FORCE]}))["results"]
+    agent = place.caller(agent="claude-code")
+    with pytest.raises(OperationFailed, match="only a person") as refused:
+        run(place.call("rule_remove", {"id": result["id"]}, agent))
+    assert refused.value.exit_status == 4
+    run(place.call("rule_remove", {"id": result["id"][:10]}))
+    assert before(place, "Bash", PUSH) == {}
+    assert run(place.call("rule_add", {"rules": [FORCE]}, agent))["results"][0]["status"] == "refused"
+    run(place.call("rule_add", {"rules": [FORCE]}))
+    assert before(place, "Bash", PUSH)
+    other = place.add("Something else.")
+    with pytest.raises(OperationFailed, match="is no gate rule"):
+        run(place.call("rule_remove", {"id": other}))
+
+
+def test_a_call_can_be_tried(place: Place) -> None:
+    place.add(FORCE, category=RULES)
+    place.add("Bash: git push* — ask first", category=RULES)
+    place.add("Bash: git* — never", category=RULES, author=AGENT_AUTHOR)
+    answer = run(place.call("rule_test", {"subject": f"cd x; {PUSH}"}))
+    assert [each["severity"] for each in answer["rules"]] == ["block", "confirm"]
+    assert answer["severity"] == "block"
+    assert answer["told"] == before(place, "Bash", PUSH)["permissionDecisionReason"]
+    assert run(place.call("rule_test", {"subject": "ls"})) == {"rules": [], "severity": None, "told": ""}
+    place.add("Edit: docs/*", category=RULES)
+    assert run(place.call("rule_test", {"subject": "docs/a.md", "tool": "Write"}))["severity"] == "block"
+
+
+def test_what_is_no_rule_and_what_waits_is_listed_with_the_reason(place: Place) -> None:
+    place.add("Never push by force.", category=RULES)
+    place.add(FORCE, category=RULES, author=AGENT_AUTHOR)
+    candidate, broken = run(place.call("rule_list", {}))["rules"]
+    assert (candidate["in_force"], candidate["trust"], candidate["problem"]) == (False, "candidate", "")
+    assert broken["in_force"] is False
+    assert "begins with the tool" in broken["problem"]
+
+
+# -- typed
+
+
+def test_a_typed_rule_is_one(place: Place) -> None:
+    told = run(place.prompt(f"/remember {FORCE}", variables=INTERACTIVE))
+    assert "as a gate rule (block)" in told
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+    told = run(place.prompt("/remember Ports: 80 is taken — ask Bob", variables=INTERACTIVE, session="s2"))
+    assert "gate rule" not in told
+    [row] = lookup.listed_rows(place.reader, [place.scope().default], categories=(RULES,))
+    assert row["content"] == FORCE
