@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,13 @@ def program_of(command: Any) -> str:
     except ValueError:
         return ""
     return words[0] if words else ""
+
+
+def dead_launchers(entries: Iterable[Any]) -> Iterator[str]:
+    """The launchers of a CEMS that these hooks run and that no longer exist."""
+    for program in sorted({program_of(entry.get("command")) for entry in entries if isinstance(entry, dict)}):
+        if Path(program).name == "cems-hook" and not Path(program).exists():
+            yield program
 
 
 class HookGroups:
@@ -98,10 +105,9 @@ class HookGroups:
         hooks = self.document.get("hooks")
         lists = [found for found in hooks.values() if isinstance(found, list)] if isinstance(hooks, dict) else []
         groups = [group for found in lists for group in found if isinstance(group, dict)]
-        entries = [entry for group in groups if isinstance(group.get("hooks"), list) for entry in group["hooks"]]
-        for program in sorted({program_of(entry.get("command")) for entry in entries if isinstance(entry, dict)}):
-            if Path(program).name == "cems-hook" and not Path(program).exists():
-                yield program
+        yield from dead_launchers(
+            entry for group in groups if isinstance(group.get("hooks"), list) for entry in group["hooks"]
+        )
 
     def _first(self, name: str) -> tuple[int, int] | None:
         return next(self._places(name), None)

@@ -72,7 +72,7 @@ _OTHER_AGENTS = (
     "CODEX_THREAD_ID",
     "GEMINI_PROJECT_DIR",
 )
-_OTHER_KEYS = ("cursor_version", "conversation_id", "sessionId")
+_OTHER_KEYS = ("cursor_version", "conversation_id", "sessionId", "timestamp")
 
 
 class ClaudeCode:
