@@ -60,6 +60,10 @@ class HookList:
     def made(self) -> tuple[str, ...]:
         return ("/hooks", *(f"/hooks/{hook.event}" for hook in self._hooks.values()))
 
+    def summary(self, added: set[str]) -> str:
+        events = [hook.event for name, hook in self._hooks.items() if name in added]
+        return f"hooks for {', '.join(events)}" if events else ""
+
     def problems(self) -> list[str]:
         """Launchers that hooks name and that no longer exist: what a removed folder leaves behind."""
         return [f"{self.document.path} runs {program}, which is not there" for program in self._dead()]

@@ -20,7 +20,8 @@ person typed (`/remember …` from a command file), and what was typed stands be
 class HookEvent:
     """One event of one agent's session.
 
-    `source` is the agent's word for why a session starts (`startup`, `resume`, `clear`, `compact`, `fork`) or ends.
+    `source` is the agent's word for why a session starts (`startup`, `resume`, `clear`, `compact`, `fork`) or ends; `compact`
+    of a `pre_compact` says that no start will tell when the context has been compacted.
     `last_message` is what the assistant said last, where the event tells. `machine_turn` marks a prompt that no person typed
     (a background task's notice, a tool's echo, a subagent's task). `held`: this version of the agent drops context given
     with this event, so it has to wait for the session's next tool. `tool` is Claude's word for the tool (`Bash`, `Edit`,

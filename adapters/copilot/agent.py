@@ -89,7 +89,7 @@ class Copilot:
             session=session,
             cwd=_text(payload, "cwd"),
             prompt=prompt,
-            source="startup" if source == "new" else source,
+            source="compact" if kind == "pre_compact" else "startup" if source == "new" else source,
             transcript=transcript,
             machine_turn=bool(payload.get("agent_id")) or prompt.lstrip().startswith(_MACHINE_PREFIXES),
             tool=tool,

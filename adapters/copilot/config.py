@@ -21,12 +21,12 @@ from cems.adapters.tool_server import ToolServer
 HOOKS = (
     Hook("SessionStart", "cems_session_start", 10),
     Hook("UserPromptSubmit", "cems_user_prompts_submit", 10),
+    Hook("PreToolUse", "cems_pre_tool_use", 5),
     Hook("Stop", "cems_stop", 5),
     Hook("SessionEnd", "cems_session_end", 5),
     Hook("PreCompact", "cems_pre_compact", 5),
 )
 MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "mcp.json").read_bytes())
-SERVER: str = MANIFEST["name"]
 
 
 def wire(machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
@@ -50,16 +50,10 @@ class _Files:
         self.servers = Document(folder / "mcp-config.json")
         self.hooks = HookList(self.file, launchers, HOOKS)
         self.server = ToolServer(self.servers, launchers, "mcpServers", MANIFEST["server"])
-        self.wires = Wires(folder, [(self.file, self.hooks), (self.servers, self.server)], summary=self._summary)
+        self.wires = Wires(folder, [(self.file, self.hooks), (self.servers, self.server)])
 
     def switched_off(self) -> list[str]:
         # In settings.json the same word does not stop the files in hooks/.
         if self.file.get("disableAllHooks") is True:
             return [f"`disableAllHooks` is true in {self.file.path}: its hooks do not run until you change it"]
         return []
-
-    def _summary(self, document: Document, added: set[str]) -> str:
-        if document is self.servers:
-            return f"the tool server `{SERVER}`"
-        events = [hook.event for hook in HOOKS if f"hook {hook.event}" in added]
-        return f"hooks for {', '.join(events)}" if events else "brought up to date"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from cems.adapters.base import Detection, Machine
+from cems.adapters.base import Detection, Machine, packaged_version
 
 
 def config_dir(machine: Machine) -> Path:
@@ -27,7 +26,7 @@ def detect(machine: Machine) -> Detection:
     folder = config_dir(machine)
     usual = machine.home / ".local/bin/copilot"
     program = machine.program("copilot", usual)
-    version = _version(program)
+    version = packaged_version(program, "@github/copilot")
     ours = program is not None and (bool(version) or program == usual or "copilot-cli" in str(program.resolve()))
     return Detection(
         found=ours or folder.is_dir(),
@@ -39,17 +38,3 @@ def detect(machine: Machine) -> Detection:
             f"the folder {folder}",
         ),
     )
-
-
-def _version(program: Path | None) -> str:
-    """The version that npm's package names ("" where the program came another way); running it would unpack 190 MB."""
-    if program is None:
-        return ""
-    for folder in list(program.resolve().parents)[:3]:
-        try:
-            described = json.loads((folder / "package.json").read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(described, dict) and str(described.get("name")).startswith("@github/copilot"):
-            return str(described.get("version", ""))
-    return ""

@@ -170,6 +170,9 @@ class HookService:
                 return await self._prompt(event, session, scope, context, limit)
             case "pre_tool" | "post_tool":
                 return self._with_tool(session, limit)
+            case "pre_compact" if event.source in _FRESH_CONTEXT:
+                # Nothing else tells of it: what was given is about to be gone, what waits is not.
+                self.sessions.take_back(session, given_only=True)
             case "stop" if event.last_message:
                 session.last_message = event.last_message[-_LAST_MESSAGE:]
         return ""

@@ -138,12 +138,14 @@ class Sessions:
         with self._lock:
             return self._heard.as_json()
 
-    def take_back(self, session: Session) -> None:
-        """The model's context was compacted or cleared: what it had been given is gone from it."""
+    def take_back(self, session: Session, *, given_only: bool = False) -> None:
+        """The model's context was compacted or cleared: what it had been given is gone from it. `given_only`: in the
+        middle of a turn, which still counts as told, and what waits for its next tool still goes there."""
         with self._lock:
             session.shown.clear()
-            session.waiting.clear()
-            session.last_turn = ""
+            if not given_only:
+                session.waiting.clear()
+                session.last_turn = ""
             self._emptied.add(session.id)
             self._dirty.add(session.id)
 

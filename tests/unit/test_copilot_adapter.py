@@ -57,6 +57,13 @@ def test_a_subagents_task_and_the_programs_own_words_are_no_persons(more: dict[s
     assert event.machine_turn
 
 
+def test_nothing_but_the_event_before_it_tells_of_compaction() -> None:
+    payload = {**PROMPT, "hook_event_name": "PreCompact", "trigger": "auto"}
+    event = AGENT.parse("cems_pre_compact", payload)
+    assert event is not None
+    assert event.source == "compact"
+
+
 def test_a_tool_has_claudes_name() -> None:
     def read(name: str, given: Any) -> tuple[str, str]:
         payload = {**PROMPT, "hook_event_name": "PreToolUse", "tool_name": name, "tool_input": given}

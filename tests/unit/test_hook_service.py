@@ -140,6 +140,41 @@ def test_a_command_whose_prompt_carries_words_for_the_model_keeps_only_what_was_
     assert [row["content"] for row in rows] == [PORT]
 
 
+class TellsOfCompactionBefore(DropsPrompts):
+    """An agent whose only word about compaction comes before it."""
+
+    def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
+        event = super().parse(script, payload)
+        return replace(event, source="compact") if event and event.kind == "pre_compact" else event
+
+
+def test_compaction_that_is_only_told_beforehand_takes_back_what_was_given_not_what_waits(place: Place) -> None:
+    agent = TellsOfCompactionBefore()
+    place.hooks.accept(TypedCommands(place.operations), {"claude-code": agent}, place.policy)
+    place.add(PORT)
+
+    def tell(script: str, event: str, **fields: str) -> str:
+        payload = {"session_id": "s1", "cwd": str(place.alpha), "hook_event_name": event, **fields}
+        return run(place.hooks.answer(script, {"CLAUDECODE": "1"}, json.dumps(payload).encode())).decode()
+
+    def prompt(turn: str) -> None:
+        assert tell("cems_user_prompts_submit", "UserPromptSubmit", prompt=QUESTION, prompt_id=turn) == ""
+
+    def use_tool() -> str:
+        return tell("cems_pre_tool_use", "PreToolUse", tool_name="Bash")
+
+    prompt("t1")
+    tell("cems_pre_compact", "PreCompact", trigger="auto")
+    assert use_tool().count(PORT) == 1
+    prompt("t1")
+    assert use_tool() == "", "the turn is still the same"
+    prompt("t2")
+    assert use_tool() == "", "it was given after the compaction"
+    tell("cems_pre_compact", "PreCompact", trigger="auto")
+    prompt("t3")
+    assert use_tool().count(PORT) == 1
+
+
 def test_a_command_is_carried_out_once_a_turn(place: Place) -> None:
     assert "stored this" in run(place.prompt(f"/remember {PORT}", prompt_id="t1"))
     assert run(place.prompt(f"/remember {PORT}", prompt_id="t1")) == ""

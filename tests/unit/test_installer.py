@@ -316,7 +316,7 @@ def test_the_doctor_tells_connected_from_broken_and_from_left_out(person: Person
     person.has()
     person.setup()
     assert all(check["ok"] for check in agent_checks(person.home, person.machine))
-    assert agent_states(person.home, person.machine) == {"claude-code": "set up"}
+    assert agent_states(person.home, person.machine)["claude-code"] == "set up"
     now = person.read(person.settings)
     del now["hooks"]["Stop"]
     person.settings.write_text(json.dumps(now))
@@ -331,7 +331,7 @@ def test_the_doctor_tells_connected_from_broken_and_from_left_out(person: Person
 
 def test_an_agent_that_came_later_is_pointed_out(person: Person) -> None:
     person.setup()
-    assert agent_states(person.home, person.machine) == {"claude-code": "not found"}
+    assert agent_states(person.home, person.machine)["claude-code"] == "not found"
     person.has()
     (check,) = [check for check in agent_checks(person.home, person.machine) if not check["ok"]]
     assert check["fix"] == "cems setup --agent claude-code"
