@@ -6,6 +6,10 @@ Imported by the hook process: standard library only, and none of it here.
 GUARD_VARIABLE = "CEMS_GUARD"
 """Set for background model calls that CEMS itself makes; every hook does nothing when it is there."""
 
+CONTEXT_PID = "CEMS_CONTEXT_PID"
+"""Set by `cems run`, and inherited by the agent's hooks: the pid of the agent's process, which reads a file of ours; see
+`cems.core.service.context_file`."""
+
 AGENT_VARIABLES = (
     # In the shells and hooks of Claude Code.
     "CLAUDECODE",

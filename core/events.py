@@ -24,9 +24,9 @@ class HookEvent:
     of a `pre_compact` says that no start will tell when the context has been compacted.
     `last_message` is what the assistant said last, where the event tells. `machine_turn` marks a prompt that no person typed
     (a background task's notice, a tool's echo, a subagent's task). `held`: this version of the agent drops context given
-    with this event, so it has to wait for the session's next tool. `tool` is Claude's word for the tool (`Bash`, `Edit`,
-    `mcp__server__tool`), whatever the agent calls it; `subject` what it is about to work on: a command line, a path, else the
-    input as JSON.
+    with this event, so it has to wait for the session's next tool, or prompt that is not held. `tool` is Claude's word for
+    the tool (`Bash`, `Edit`, `mcp__server__tool`), whatever the agent calls it; `subject` what it is about to work on: a
+    command line, a path, else the input as JSON.
     """
 
     agent: str
@@ -42,6 +42,11 @@ class HookEvent:
     subject: str = ""
     last_message: str = ""
     held: bool = False
+
+
+class ContextFile(bytes):
+    """What `render` returns for an agent that takes no context from a hook's output but reads a file of ours, which
+    `cems run` has named to it. Nothing else is printed."""
 
 
 class Verdict(NamedTuple):

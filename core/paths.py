@@ -42,6 +42,11 @@ class Home:
         return self.root / "logs"
 
     @property
+    def run(self) -> Path:
+        """Files that live as long as a process: see `cems.core.service.context_file`."""
+        return self.root / "run"
+
+    @property
     def bin(self) -> Path:
         return self.root / "bin"
 

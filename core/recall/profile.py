@@ -7,7 +7,7 @@ same text, so that resuming a session adds no second copy.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 from cems.core.policy import RecallPolicy
@@ -31,10 +31,11 @@ def profile(
     *,
     max_units: int,
     count: Count | None = None,
+    without: Collection[str] = (),
 ) -> tuple[str, list[str]]:
     """The block (empty when there is nothing to say) and the ids in it, within the profile's budget.
 
-    `max_units` is the agent's limit in UTF-16 units, `count` as in `render`.
+    `max_units` is the agent's limit in UTF-16 units, `count` as in `render`, `without` ids that the session has already.
     """
     scopes = scope.readable
     within = Within(scopes, admitted(policy), for_prompt=True)
@@ -47,7 +48,12 @@ def profile(
     )
     chosen: dict[str, lookup.Row] = {}
     for row in chain.from_iterable(kinds):
-        if row["id"] not in chosen and not _repeats(row, chosen.values()) and block.add(row):
+        if (
+            row["id"] not in without
+            and row["id"] not in chosen
+            and not _repeats(row, chosen.values())
+            and block.add(row)
+        ):
             chosen[row["id"]] = row
     return block.text, list(chosen)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cems.core.events import HookAgent, HookEvent
+from cems.core.service.ancestry import PEER, nearest
+from cems.core.service.context import OWNER
 
 logger = logging.getLogger("cems.hooks")
 
@@ -54,3 +56,15 @@ def recognised(
         except Exception as error:  # noqa: BLE001 - one adapter's fault must not silence the others
             logger.error("the adapter %s failed (%s)", name, type(error).__name__)
     return None
+
+
+def takes_context(agent: HookAgent, context: Mapping[str, str]) -> bool:
+    """Whether what we say can reach the agent's model.
+
+    One that reads a file (`reads_context_file`) was started by `cems run`, and is the very process the file was made for:
+    an agent started in its shell inherits the name of the file, and must not be answered there.
+    """
+    if not getattr(agent, "reads_context_file", False):
+        return True
+    owner, peer = context.get(OWNER, ""), context.get(PEER, "")
+    return bool(owner) and peer.isdecimal() and nearest(int(peer), agent.name) == int(owner)

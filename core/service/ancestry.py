@@ -67,6 +67,17 @@ def agents_above(pid: int) -> tuple[str, ...] | None:
     return _line(pid, look) if line is None else line
 
 
+def nearest(pid: int, agent: str) -> int:
+    """The pid of the first process of this agent that `pid` is or runs under; 0 for none, or where that cannot be told."""
+    look = _lookup()
+    for _ in range(_MAX_DEPTH):
+        process = look(pid) if look and pid > 0 else None
+        if process is None or process.agent == agent:
+            return pid if process else 0
+        pid = process.parent
+    return 0
+
+
 def ancestor_agent() -> str:
     """The nearest agent this process runs under; empty for none, or where it cannot be told."""
     return next(iter(agents_above(os.getpid()) or ()), "")

@@ -13,12 +13,13 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Literal, Protocol
 
 from cems import __version__
+from cems.core.events import ContextFile
 from cems.core.service.ancestry import AGENTS, PEER
-from cems.core.service.context import HEADER, decode, encode
+from cems.core.service.context import HEADER, TO_FILE, decode, encode
 from cems.core.service.handover import is_newer
 from cems.core.service.logs import where
 
@@ -42,7 +43,7 @@ class HookAnswerer(Protocol):
     """What the front door needs of the hook service."""
 
     async def answer(self, script: str, context: dict[str, str], raw: bytes) -> bytes:
-        """The bytes for the hook's standard output; empty for nothing to say."""
+        """The bytes for the hook's standard output, or a ContextFile; empty for nothing to say."""
 
 
 class FrontDoor:
@@ -156,7 +157,8 @@ class FrontDoor:
         except Exception as problem:  # noqa: BLE001 - an agent must never see a hook fail
             logger.error("hook %s failed: %s", script, where(problem))
             answer = b""
-        await _respond(send, 200, answer, content_type=b"application/octet-stream")
+        more = [(b"x-cems-to", TO_FILE)] if isinstance(answer, ContextFile) else []
+        await _respond(send, 200, answer, content_type=b"application/octet-stream", more=more)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -245,8 +247,16 @@ def _error(code: str, message: str, exit_code: int) -> bytes:
     return json.dumps({"error": {"code": code, "message": message, "exit": exit_code}}).encode()
 
 
-async def _respond(send: Send, status: int, body: bytes, *, content_type: bytes = b"application/json") -> None:
+async def _respond(
+    send: Send,
+    status: int,
+    body: bytes,
+    *,
+    content_type: bytes = b"application/json",
+    more: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
     headers = [
+        *more,
         (b"content-type", content_type),
         (b"content-length", str(len(body)).encode()),
         (b"x-cems", b"1"),

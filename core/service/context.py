@@ -4,6 +4,10 @@ Written by the hook process too, so: built-ins only. The form is the hex of NUL-
 """
 
 HEADER = "X-Cems-Context"
+OWNER = "context_pid"
+"""Key: the value of CONTEXT_PID, where that process has a file of ours."""
+TO_FILE = b"file"
+"""The value of the answer's header `X-Cems-To` for an answer that goes into that file and not to standard output."""
 
 
 def encode(pairs: "dict[str, str]") -> str:

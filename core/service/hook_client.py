@@ -11,8 +11,8 @@ import sys
 from time import monotonic, sleep, time
 
 from cems import __version__
-from cems.core.agent_env import AGENT_VARIABLES, GUARD_VARIABLE
-from cems.core.service.context import HEADER, encode
+from cems.core.agent_env import AGENT_VARIABLES, CONTEXT_PID, GUARD_VARIABLE
+from cems.core.service.context import HEADER, OWNER, TO_FILE, encode
 from cems.core.service.endpoint import (
     DEFAULT_HOOK_DEADLINE,
     LOOPBACK,
@@ -109,12 +109,18 @@ def _answer(script: str, home: str) -> None:
             _limit(seconds, script, home)
     end = began + seconds
 
+    # The agent reads it once a prompt, whatever becomes of us: an old answer must not stand there.
+    owner = _environment((CONTEXT_PID,)).get(CONTEXT_PID, "")
+    if owner:
+        from cems.core.service import context_file
+
+        owner = context_file.emptied(home, owner)
     body = _read_input()
     started = False
     while True:
         if endpoint:
             try:
-                answer = _exchange(endpoint, script, body, end)
+                answer, to_file = _exchange(endpoint, script, body, end, owner)
             except NoDaemon:
                 pass
             else:
@@ -126,7 +132,11 @@ def _answer(script: str, home: str) -> None:
             raise HookFailure("no-daemon")
         sleep(RETRY_SECONDS)
         endpoint = _endpoint(home)
-    _write_output(answer)
+    if not to_file:
+        _write_output(answer)
+    elif owner and answer:
+        _finish_late()
+        context_file.put(home, owner, answer)
 
 
 def _limit(seconds: float, script: str, home: str) -> None:
@@ -183,8 +193,10 @@ def _read_input() -> bytes:
     return b"".join(parts)
 
 
-def _request(endpoint: Endpoint, script: str, body: bytes) -> bytes:
+def _request(endpoint: Endpoint, script: str, body: bytes, owner: str = "") -> bytes:
     context = {"client": "hook", "version": __version__}
+    if owner:
+        context[OWNER] = owner
     # A folder that was deleted under the agent has no name; the agent's input often says it anyway.
     try:
         if sys.platform == "win32":
@@ -204,11 +216,12 @@ def _request(endpoint: Endpoint, script: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def _exchange(endpoint: Endpoint, script: str, body: bytes, end: float) -> bytes:
-    """The daemon's answer; NoDaemon when nobody is there, HookFailure when it is not an answer of ours."""
+def _exchange(endpoint: Endpoint, script: str, body: bytes, end: float, owner: str) -> "tuple[bytes, bool]":
+    """The daemon's answer, and whether it goes into the context file; NoDaemon when nobody is there, HookFailure when it
+    is not an answer of ours."""
     connection = _connect(endpoint, end)
     try:
-        request = memoryview(_request(endpoint, script, body))
+        request = memoryview(_request(endpoint, script, body, owner))
         while request:
             request = request[_wait(connection, end, connection.send, request) :]
         received = b""
@@ -219,7 +232,7 @@ def _exchange(endpoint: Endpoint, script: str, body: bytes, end: float) -> bytes
                     raise HookFailure("short-answer")
                 raise NoDaemon
             received += part
-        return answer
+        return answer, goes_to_file(received)
     except (BrokenPipeError, ConnectionResetError) as reset:
         raise NoDaemon from reset
     finally:
@@ -296,8 +309,7 @@ def read_answer(received: bytes) -> "bytes | None":
         if len(head) > MAX_HEAD or not received.startswith(b"HTTP/1.1 200"[: len(received)]):
             raise HookFailure("bad-answer")
         return None
-    status, *lines = head.split(b"\r\n")
-    headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+    status, headers = _head(head)
     lengths = [value for name, value in headers if name == b"content-length"]
     if (
         not status.startswith(b"HTTP/1.1 200 ")
@@ -314,11 +326,24 @@ def read_answer(received: bytes) -> "bytes | None":
     return body if len(body) == length else None
 
 
-def _write_output(answer: bytes) -> None:
+def goes_to_file(received: bytes) -> bool:
+    """Whether a complete answer is for the agent's context file and not for standard output."""
+    return (b"x-cems-to", TO_FILE) in _head(received.partition(b"\r\n\r\n")[0])[1]
+
+
+def _head(head: bytes) -> "tuple[bytes, list[tuple[bytes, bytes]]]":
+    status, *lines = head.split(b"\r\n")
+    return status, [(name.lower(), value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+
+
+def _finish_late() -> None:
+    """From here on half an answer would be worse than a late one; but nobody waits for a dead reader for ever."""
     if sys.platform != "win32":
-        # From here on half an answer would be worse than a late one; but nobody waits for a dead reader for
-        # ever.
         _signal.setitimer(_signal.ITIMER_REAL, WRITE_SECONDS)
+
+
+def _write_output(answer: bytes) -> None:
+    _finish_late()
     try:
         while answer:
             answer = answer[system.write(1, answer) :]

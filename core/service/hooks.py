@@ -29,7 +29,7 @@ from cems.core.recall.render import Count, note, utf16_units
 from cems.core.rules.guard import Guard, folders_of
 from cems.core.rules.patterns import Call
 from cems.core.scope import SessionScope, project_scope, session_scope
-from cems.core.service.adapters import load_agents, recognised, registered_agents
+from cems.core.service.adapters import load_agents, recognised, registered_agents, takes_context
 from cems.core.service.ancestry import with_agents
 from cems.core.service.hook_failures import hook_failures
 from cems.core.service.sessions import Session, Sessions, Waiting
@@ -52,6 +52,7 @@ _COMMAND_SECONDS = 0.7
 VECTOR_SECONDS = 0.5
 """How long a prompt waits for the search by meaning before it is answered by words."""
 _LAST_MESSAGE = 600
+_STANDING_UNITS = 9_500
 _DAY = 86_400.0
 _NOTE_UNITS = 400
 """Kept free beside the profile for our own notes, so that it is the same text with them and without."""
@@ -139,7 +140,9 @@ class HookService:
         agent, event = known[0], _storable(known[1])
         if event.kind == "pre_tool" and (answer := self._gated(agent, event, context)):
             return answer
-        text = await self._text(event, context, agent.context_limit(event))
+        limit = agent.context_limit(event) if takes_context(agent, context) else 0
+        self._stand(agent, event, context)
+        text = await self._text(event, context, limit)
         return agent.render(event, text) if text else b""
 
     async def explain(self, prompt: str, scope: SessionScope, session: str = "", max_units: int = 9_500) -> Explanation:
@@ -169,7 +172,7 @@ class HookService:
             case "prompt":
                 return await self._prompt(event, session, scope, context, limit)
             case "pre_tool" | "post_tool":
-                return self._with_tool(session, limit)
+                return self._what_waits(session, limit)
             case "pre_compact" if event.source in _FRESH_CONTEXT:
                 # Nothing else tells of it: what was given is about to be gone, what waits is not.
                 self.sessions.take_back(session, given_only=True)
@@ -192,18 +195,33 @@ class HookService:
                 self.sessions.give(self.sessions.get(event.session), [rule.memory for rule in judged.rules], "rule")
         return answer
 
+    def _stand(self, agent: HookAgent, event: HookEvent, context: Mapping[str, str]) -> None:
+        """What holds for the person everywhere, in the file that the agent reads in every session, if it has one."""
+        write = getattr(agent, "write_standing", None)
+        if write is None or self._connection is None or event.kind not in ("session_start", "prompt"):
+            return
+        session, text, ids = self.sessions.get(event.session), "", list[str]()
+        if not self.pauses.read().now(_scope_of(event, context).project):
+            # Not counted in tokens, since that is another number in the first stage: the same memories, the same text.
+            text, ids = profile(self._connection, SessionScope(None), self.policy, max_units=_STANDING_UNITS)
+        try:
+            if write(self.home, text):
+                self.sessions.give(session, ids, "standing")
+        except Exception as error:  # noqa: BLE001 - another agent's file may be anything; the prompt is answered all the same
+            logger.error("the standing file of %s was not written (%s)", event.agent, type(error).__name__)
+
     def _give(self, event: HookEvent, session: Session, text: str, memories: Sequence[str], how: str) -> str:
         """`text`, noted as given; or, where the agent would drop it, nothing yet."""
         if event.held:
-            # A block that no tool came for is not given: the next prompt's takes its place.
+            # A block that nothing came for is not given: the next one takes its place.
             session.waiting = [each for each in session.waiting if each.how != how]
             session.waiting += [Waiting(text, tuple(memories), how)] if text else []
             return ""
         self.sessions.give(session, memories, how)
         return text
 
-    def _with_tool(self, session: Session, limit: int) -> str:
-        """What waits for a tool event, as much of it as goes with this one."""
+    def _what_waits(self, session: Session, limit: int) -> str:
+        """What waits for an event that the agent takes context from, as much of it as goes with this one."""
         given: list[str] = []
         while session.waiting and utf16_units("\n".join([*given, session.waiting[0].text])) <= limit:
             next_one = session.waiting.pop(0)
@@ -218,7 +236,7 @@ class HookService:
         if event.kind == "session_start" and event.source in _FRESH_CONTEXT:
             self.sessions.take_back(session)
         if event.kind in ("pre_tool", "post_tool"):
-            return self._with_tool(session, limit)
+            return self._what_waits(session, limit)
         if event.kind != "prompt" or event.machine_turn or not _COMMAND.match(event.prompt):
             return ""
         if session.repeats_prompt(event.turn, f"{event.cwd} {event.prompt}"):
@@ -235,11 +253,14 @@ class HookService:
         if session.repeats_start(event.source, event.cwd):
             return ""
         # A resumed or compacted session was told before; its profile must be the same text.
+        if not limit:
+            return ""
         health = self._health() if event.source in ("", "startup", "clear") else ""
         if self._connection is None:
             return health
         room = limit - max(utf16_units(health), _NOTE_UNITS) - 1
-        text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count)
+        standing = {each for each, how in session.shown.items() if how == "standing"}
+        text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count, without=standing)
         waits = "" if health or event.source != "startup" else self._waiting_for_review(self._connection, scope)
         return self._give(event, session, "\n".join(part for part in (text, health or waits) if part), ids, "profile")
 
@@ -284,10 +305,18 @@ class HookService:
             # Looked at now: the hook may be gone when its command is carried out.
             answer = await self._command(command[1], command[2].strip(), event, scope, with_agents(context), limit)
             return self._give(event, session, answer, (), "command")
+        if not limit:
+            return ""
+        # What was held at the session's start comes first, where this is an event that the agent takes context from.
+        early = "" if event.held else self._what_waits(session, limit)
+        found = await self._recall(event, session, scope, limit - utf16_units(early) - 1)
+        return "\n".join(part for part in (early, found) if part)
+
+    async def _recall(self, event: HookEvent, session: Session, scope: SessionScope, limit: int) -> str:
         prompt = event.prompt
         if _BARE_ASSENT.fullmatch(prompt):
             prompt = session.last_message
-        if not prompt.strip() or _SLASH_COMMAND.match(prompt) or self._searcher is None:
+        if limit <= 0 or not prompt.strip() or _SLASH_COMMAND.match(prompt) or self._searcher is None:
             return ""
         explanation = await self._recalled(self._searcher, prompt, scope, session.shown, limit)
         logger.info(

@@ -93,11 +93,11 @@ def copy_package(parent: Path, version: str = "0.1.0", hooks: str = ECHO_HOOKS, 
     assert '__version__ = "' in text
     own = text.partition('__version__ = "')[2].partition('"')[0]
     (package / "__init__.py").write_text(text.replace(f'"{own}"', f'"{version}"'), "utf-8")
-    for name in ("__init__", "agent_env", "paths"):
+    for name in ("__init__", "agent_env", "events", "paths"):
         shutil.copy(REPOSITORY / "core" / f"{name}.py", package / "core")
-    for name in ("__init__", "ancestry", "asgi", "client", "context", "daemon", "endpoint", "handover", "hook_client"):
+    for name in ("__init__", "ancestry", "asgi", "client", "context", "context_file", "daemon", "endpoint"):
         shutil.copy(REPOSITORY / "core" / "service" / f"{name}.py", service)
-    for name in ("http_server", "launch", "listening", "lock", "logs"):
+    for name in ("handover", "hook_client", "http_server", "launch", "listening", "lock", "logs"):
         shutil.copy(REPOSITORY / "core" / "service" / f"{name}.py", service)
     scripts = package / "adapters" / "claude_code" / "hooks"
     scripts.mkdir(parents=True)
