@@ -6,6 +6,7 @@
     if not text.has(("mcp_servers", "cems")):
         text = text.with_member(("mcp_servers",), "cems", {"command": "cems-mcp", "args": []})
     bytes(text)                                         # every other byte as it was
+    text = text.with_value(("mcp_servers", "cems"), {"command": "cems-mcp", "args": ["new"]})
     text = text.without(("mcp_servers", "cems"))        # exactly the bytes from before
 
 A document is immutable: an edit gives a new one. Nothing else in the file changes, and what one edit puts in,
@@ -75,6 +76,10 @@ class ConfigText(ABC):
             wanted = self.mapping if kind is dict else "a list"
             raise self.refusal(self.line(path), f"`{name}` should be {wanted}, it is {self._kind(value)}")
 
+    def is_blank(self) -> bool:
+        """Whether the text is nothing, or an empty mapping and nothing else, not even a comment."""
+        return "".join(self._text.removeprefix(BOM).split()) in ("", "{}")
+
     @classmethod
     @abstractmethod
     def parse(cls, data: bytes) -> Self:
@@ -93,7 +98,7 @@ class ConfigText(ABC):
         """The document without the member or item at `path`, which is there."""
 
     def with_value(self, path: Path, value: Any) -> Self:
-        """The document with `value` as the member at `path`, which is there; it may stand in another place then."""
+        """The document with `value` for what is at `path`, which is there; a mapping may stand elsewhere then."""
         return self.without(path).with_member(path[:-1], str(path[-1]), value)
 
     @abstractmethod
@@ -134,12 +139,23 @@ def plus(data: Any, path: Path, key: str | None, value: Any) -> Any:
     """`data` with `value` put in at `path`: as the member `key` (missing mappings are made), or as the last item."""
     changed = copy.deepcopy(data)
     inside = changed
-    for step in path:
-        inside = inside.setdefault(step, {}) if isinstance(inside, dict) else inside[step]
+    for depth, step in enumerate(path, 1):
+        made: Any = [] if key is None and depth == len(path) else {}
+        inside = inside.setdefault(step, made) if isinstance(inside, dict) else inside[step]
     if key is None:
         inside.append(value)
     else:
         inside[key] = value
+    return changed
+
+
+def replaced(data: Any, path: Path, value: Any) -> Any:
+    """`data` with `value` at `path`, where something is."""
+    changed = copy.deepcopy(data)
+    inside = changed
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[path[-1]] = value
     return changed
 
 

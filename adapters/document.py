@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,11 @@ from cems.adapters.json_edit import JsonText
 from cems.adapters.toml_edit import TomlText
 
 Step = str | int
-Container = type[dict[str, Any]] | type[list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A format: its parser (raises NotReadable), and the text of a file in which nothing is set."""
+    """A format: its parser (raises NotReadable), and what it needs to see in a file in which nothing is set."""
 
     parse: Callable[[bytes], ConfigText]
     empty: bytes = b""
@@ -36,12 +36,19 @@ class Document:
         self.path, self.lock = path, lock
         self.before = read_file(path)
         self.made: list[str] = []
-        try:
-            self.text = form.parse(self.before if self.before and self.before.strip() else form.empty)
+        with self._refusals():
+            self.text = form.parse(
+                self.before if self.before and self.before.strip() else form.empty or self.before or b""
+            )
             self.text.require((), dict)
-        except NotReadable as problem:
-            raise ConfigUnreadable(path, problem.line, problem.reason) from None
         self._start = bytes(self.text)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except NotReadable as problem:
+            raise ConfigUnreadable(self.path, problem.line, problem.reason) from None
 
     @property
     def changed(self) -> bool:
@@ -54,37 +61,38 @@ class Document:
         found = self.text.get(steps)
         return found if isinstance(found, list) else []
 
-    def hold(self, *steps: str, kind: Container) -> None:
-        """Make the container at `steps`, and what it lies in, unless it is there; ConfigUnreadable when something
-        else is."""
-        for end in range(1, len(steps) + 1):
-            self._hold(steps[:end], kind if end == len(steps) else dict)
-
-    def _hold(self, steps: tuple[str, ...], kind: Container) -> None:
-        try:
-            self.text.require(steps, kind)
-        except NotReadable as problem:
-            raise ConfigUnreadable(self.path, problem.line, problem.reason) from None
-        if self.text.get(steps) is None:
-            self.text = self.text.with_member(steps[:-1], steps[-1], kind())
-            self.made.append("".join(f"/{step}" for step in steps))
-
     def add_member(self, *steps: str, value: Any) -> None:
-        """Put `value` at `steps`, where nothing is, last in its object; its object is made if it has to be."""
-        self.hold(*steps[:-1], kind=dict)
-        self.text = self.text.with_member(steps[:-1], steps[-1], value)
+        """Put `value` at `steps`, where nothing is, last in its mapping, which is made if it has to be;
+        ConfigUnreadable when something else is in its place."""
+        with self._refusals():
+            for depth in range(1, len(steps)):
+                self.text.require(steps[:depth], dict)
+            there = next((depth for depth in range(1, len(steps)) if not self.text.has(steps[:depth])), len(steps))
+            # What has to be made goes in as one piece: TOML then writes no header for a table that needs none.
+            for step in reversed(steps[there:]):
+                value = {step: value}
+            self.text = self.text.with_member(steps[: there - 1], steps[there - 1], value)
+        self.made += [_pointer(steps[:depth]) for depth in range(there, len(steps))]
 
     def add_item(self, *steps: str, value: Any) -> None:
-        """Put `value` last in the list at `steps`, which is made if it has to be."""
-        self.hold(*steps, kind=list)
-        self.text = self.text.with_item(steps, value)
+        """Put `value` last in the list at `steps`, which is made if it has to be; ConfigUnreadable when something else
+        is there."""
+        with self._refusals():
+            self.text.require(steps, list)
+            if self.text.has(steps):
+                self.text = self.text.with_item(steps, value)
+                return
+        self.add_member(*steps, value=[value])
+        self.made.append(_pointer(steps))
 
     def replace(self, *steps: Step, value: Any) -> None:
         """Put `value` in the place of the one at `steps`, which is there."""
-        self.text = self.text.with_value(steps, value)
+        with self._refusals():
+            self.text = self.text.with_value(steps, value)
 
     def remove(self, *steps: Step) -> None:
-        self.text = self.text.without(steps)
+        with self._refusals():
+            self.text = self.text.without(steps)
 
     def remove_emptied(self, record: AgentRecord, otherwise: tuple[str, ...]) -> None:
         """After our entries were taken out: also the containers that were made for them (`otherwise`, where no record
@@ -92,7 +100,7 @@ class Document:
         known = record.file(self.path)
         for pointer in sorted(known.containers if known else otherwise, key=len, reverse=True):
             steps = tuple(pointer.split("/")[1:])
-            if self.changed and self.text.get(steps) in ({}, []):
+            if self.changed and self.text.is_empty(steps):
                 self.remove(*steps)
 
     def edit(self, summary: str, mode: int = 0o600) -> FileEdit | None:
@@ -104,6 +112,10 @@ class Document:
     def removal(self, record: AgentRecord) -> FileEdit | None:
         """The edit that takes our entries out; it removes a file that we made and that holds nothing else."""
         edit, known = self.edit("take out what CEMS put there"), record.file(self.path)
-        if edit and known and not known.original and self.text.get() == {}:
+        if edit and known and not known.original and self.text.is_blank():
             return FileEdit(self.path, self.before, None, "remove the file CEMS made")
         return edit
+
+
+def _pointer(steps: tuple[str, ...]) -> str:
+    return "".join(f"/{step}" for step in steps)

@@ -24,7 +24,19 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any, Self
 
-from cems.adapters.config_text import BOM, ConfigText, NotReadable, Path, decode, line_at, line_end, minus, plus, same
+from cems.adapters.config_text import (
+    BOM,
+    ConfigText,
+    NotReadable,
+    Path,
+    decode,
+    line_at,
+    line_end,
+    minus,
+    plus,
+    replaced,
+    same,
+)
 from cems.adapters.toml_scan import Statement, parts_of, statements
 from cems.adapters.toml_spell import dotted, spell
 
@@ -62,22 +74,39 @@ class TomlText(ConfigText):
         return self._checked(text, (*path, key), plus(self._value, path, key, value))
 
     def with_item(self, path: Path, value: Any) -> Self:
-        """The document with `value` as the last item of the list at `path`. Raises NotReadable."""
+        """The document with `value` as the last item of the list at `path`; a mapping may be the first of its array of
+        tables. Raises NotReadable."""
+        self.require(path, list)
         holder = self._holder(path)
         if holder:
             text = self._into_inline(holder, path, None, value)
+        elif not isinstance(value, dict):
+            raise self._not_exact(path)
         else:
             names = (*self._names(path[:-1]), str(path[-1]))
             text = self._at_the_end(_table(names, value, "[[", "]]"))
-        place = len(self.get(path))
+        place = len(self.get(path, []))
         return self._checked(text, (*path, place), plus(self._value, path, None, value))
+
+    def with_value(self, path: Path, value: Any) -> Self:
+        """The document with `value` in the place of what is at `path`: a line or an inline value where it stands, a
+        table (or the last one of an array of tables) anew at the end. Raises NotReadable."""
+        span = self._value_span(path)
+        if span:
+            after = self._reread(self._text[: span[0]] + spell(value) + self._text[span[1] :])
+        elif isinstance(path[-1], int):
+            after = self.without(path).with_item(path[:-1], value)
+        else:
+            after = self.without(path).with_member(path[:-1], path[-1], value)
+        if not after or not same(after._value, replaced(self._value, path, value)):
+            raise self._not_exact(path)
+        return after
 
     def without(self, path: Path) -> Self:
         """The document without what is at `path`. Raises NotReadable."""
-        try:
-            after = type(self)(self._cut(path))
-        except NotReadable:
-            raise self._not_exact(path) from None
+        after = self._reread(self._cut(path))
+        if after is None:
+            raise self._not_exact(path)
         expected = minus(self._value, path)
         # A table that was there only because of this one goes with it.
         for depth in range(len(path) - 1, 0, -1):
@@ -90,14 +119,16 @@ class TomlText(ConfigText):
 
     def _checked(self, text: str, path: Path, expected: Any) -> Self:
         """The new document, if it holds the expected data and gives back the old bytes."""
-        try:
-            after = type(self)(text)
-            exact = same(after._value, expected) and after._cut(path) == self._text
-        except NotReadable:
-            exact = False
-        if not exact:
+        after = self._reread(text)
+        if after is None or not same(after._value, expected) or after._cut(path) != self._text:
             raise self._not_exact(path)
         return after
+
+    def _reread(self, text: str) -> Self | None:
+        try:
+            return type(self)(text)
+        except NotReadable:
+            return None
 
     def _not_exact(self, path: Path) -> NotReadable:
         return NotReadable(self.line(path), _NOT_EXACT.format("/".join(map(str, path))))
@@ -128,6 +159,17 @@ class TomlText(ConfigText):
                 break
             start, rest = inside.value, rest[len(inside.path) :]
         return start, rest
+
+    def _value_span(self, path: Path) -> tuple[int, int] | None:
+        """From where to where the value at `path` is spelled; None for what headers or dotted keys make."""
+        holder = self._holder(path)
+        if holder is None:
+            return None
+        if holder.path == path:
+            return holder.value, parts_of(self._text, holder.value)[1]
+        start, rest = self._inline(holder, path[:-1])
+        parts, _ = parts_of(self._text, start)
+        return next(((part.value, part.end) for part in parts if part.path == (*rest, path[-1])), None)
 
     def _names(self, path: Path) -> tuple[str, ...]:
         """`path` as a header spells it: a header means the last element of each array of tables on its way."""

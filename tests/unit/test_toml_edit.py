@@ -140,6 +140,35 @@ def test_items_join_lists_and_arrays_of_tables() -> None:
     assert bytes(text.without(("h", "Stop", 0))) == b'notify = [\n  "a", # one\n  "b" # two\n]\nempty = []\n# end'
 
 
+def test_a_value_is_replaced_where_it_stands_and_a_table_at_the_end() -> None:
+    data = b'a = {b = [1, 2], c.d = 3} # x\n[[t]]\n[mcp_servers.cems]\ncommand = "x" # ours\n[mcp_servers.cems.env]\n\n[z]\n'
+    text = TomlText.parse(data)
+    assert bytes(text.with_value(("a", "b", 0), "n")) == data.replace(b"[1", b'["n"')
+    assert bytes(text.with_value(("a", "c", "d"), [])) == data.replace(b"= 3", b"= []")
+    assert bytes(text.with_value(("mcp_servers", "cems", "command"), "y")) == data.replace(b'"x"', b'"y"')
+    assert bytes(text.with_value(PLACE, {"command": "y"})) == (
+        b'a = {b = [1, 2], c.d = 3} # x\n[[t]]\n\n[z]\n\n[mcp_servers.cems]\ncommand = "y"\n'
+    )
+    assert text.with_value(("t", 0), {"u": 1}).get(("t",)) == [{"u": 1}]
+
+
+class _Careless(TomlText):
+    """Puts in something that is not asked for."""
+
+    stray = ""
+
+    def _at_the_end(self, lines: list[str]) -> str:
+        return super()._at_the_end(lines) + self.stray
+
+
+@pytest.mark.parametrize("stray", ["[stray]\n", "\n", "= 1"])
+def test_an_edit_that_would_change_anything_else_is_refused(stray: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _Careless("a = 1\n").with_member((), "cems", {"x": 1}).get(("cems",)) == {"x": 1}
+    monkeypatch.setattr(_Careless, "stray", stray)
+    with pytest.raises(NotReadable, match="cannot be put in"):
+        _Careless("a = 1\n").with_member((), "cems", {"x": 1})
+
+
 def test_our_table_goes_from_the_middle_with_its_parts_from_everywhere() -> None:
     data = (
         b'a = 1\n\n# about ours\n[mcp_servers.cems]\ncommand = "x"\n# not ours any more?\n\n[tui]\nb = 2\n'
