@@ -160,6 +160,11 @@ class Indexer:
             await self.store.optimize(force=True)
             return await self.store.count()
 
+    async def compact(self) -> None:
+        """Bring indexes up to date, join small files and remove old ones."""
+        async with self._writing:
+            await self.store.optimize(force=True)
+
     async def erase(self) -> list[Path]:
         """Leave nothing of what the records no longer hold in the store's files; returns older files that stayed."""
         async with self._writing:

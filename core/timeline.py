@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cems.core.recall import lookup
@@ -204,6 +204,108 @@ def _link(row: lookup.Row, operations: Sequence[Operation]) -> Link:
     for each in operations:
         closing = each if each.kind == "close" else None if each.kind == "reopen" else closing
     return Link(row, tuple(map(str, corrects)), closing, made.device_seq if made else 0)
+
+
+# -- what was learnt and changed, over time ----------------------------------------------------------------------------
+
+_AT = "CASE kind WHEN 'remember' THEN recorded_at ELSE substr(clock, 1, instr(clock, '/') - 1) END"
+# The closing of what a correction replaced is told by the correction.
+_TOLD = """
+SELECT chain.seq AS seq, chain.entity AS entity, {at} AS at FROM chain JOIN payloads USING (op_id)
+JOIN records ON records.id = chain.entity
+WHERE kind IN ('remember', 'close', 'reopen', 'forget', 'unforget', 'trust', 'widen', 'archive', 'restore')
+AND scope IN ({scopes}) AND trust NOT IN ({without}) AND at >= ? AND at < ?
+AND NOT (kind = 'close' AND EXISTS (
+  SELECT 1 FROM chain AS made JOIN payloads AS said USING (op_id)
+  WHERE made.entity = json_extract(payloads.body, '$.by') AND made.kind = 'remember'
+  AND json_extract(said.body, '$.group') = json_extract(payloads.body, '$.group')
+))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of a memory: when, what, the memory as it stands now, who did it and why, and what it corrected."""
+
+    at: str
+    what: str
+    row: lookup.Row
+    actor: str
+    agent: str
+    reason: str
+    corrects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The newest of the `matching` events, in that order."""
+
+    events: tuple[Event, ...]
+    matching: int
+
+
+def events(
+    connection: sqlite3.Connection,
+    scopes: Sequence[str],
+    *,
+    since: str = "",
+    until: str = "",
+    without: Sequence[str] = (),
+    limit: int = 20,
+) -> Events:
+    """What was learnt, corrected, ended and decided in these scopes, from `since` on and before `until` (instants as the
+    records write them); nothing of memories that are in one of the trust states `without` today.
+    """
+    from cems.core.journal import operations_where
+
+    marks = {"scopes": ",".join("?" * len(scopes)), "without": ",".join("?" * len(without)), "at": _AT}
+    told, values = _TOLD.format(**marks), (*scopes, *without, since, until or "~")
+    matching = int(connection.execute(f"SELECT COUNT(*) FROM ({told})", values).fetchone()[0])  # noqa: S608
+    chosen = connection.execute(f"{told} ORDER BY at DESC, seq DESC LIMIT ?", (*values, limit)).fetchall()
+    rows = lookup.rows_by_id(connection, list({entity for _, entity, _ in chosen}))
+    wanted = ",".join(str(int(seq)) for seq, _, _ in chosen)
+    said = dict(operations_where(connection, f"seq IN ({wanted})")) if chosen else {}
+    found = [_event(said[seq], rows[entity], at) for seq, entity, at in chosen]
+    return Events(tuple(_with_reason(connection, each) for each in found), matching)
+
+
+def _event(operation: Operation, row: lookup.Row, at: str) -> Event:
+    body = operation.body
+    corrects = body.get("merges") or ([body["corrects"]] if body.get("corrects") else [])
+    reason = str(body.get("reason", ""))
+    return Event(at, _what(operation), row, operation.actor, operation.agent, reason, tuple(map(str, corrects)))
+
+
+def _with_reason(connection: sqlite3.Connection, event: Event) -> Event:
+    """Why something was corrected stands with the closing of the old memory."""
+    from cems.core.journal import operations_where
+
+    if event.reason or not event.corrects:
+        return event
+    closings = operations_where(connection, "kind = 'close' AND entity = ?", event.corrects[0])
+    reasons = [str(each.body.get("reason", "")) for _, each in closings if each.body.get("by") == event.row["id"]]
+    return replace(event, reason=reasons[-1]) if reasons else event
+
+
+def _what(operation: Operation) -> str:
+    body = operation.body
+    match operation.kind:
+        case "remember":
+            return "merged" if body.get("merges") else "corrected" if body.get("corrects") else "learnt"
+        case "close":
+            if body.get("undoes"):
+                return "undone"
+            return "ended" if body.get("valid_to") else "replaced" if body.get("by") else "retracted"
+        case "trust":
+            now = str(body.get("trust"))
+            return {"trusted": "approved", "rejected": "rejected", "disputed": "doubted"}.get(now, "unverified again")
+        case "forget":
+            return "forgotten"
+        case "widen":
+            return "widened"
+        case "archive":
+            return "archived"
+    return "restored"
 
 
 def retract(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from cems.core.backups import is_missing, restore_advice
 from cems.core.embedding import NO_MODEL
 from cems.core.purge import unfinished
 from cems.core.recall import lookup
+from cems.core.service import progress
 from cems.core.store import Store, StoreDamaged
 
 if TYPE_CHECKING:
@@ -22,13 +24,11 @@ Check = dict[str, Any]
 
 async def run_checks(operations: Operations) -> list[Check]:
     """Each check with whether it is fine, what was found and, where it is not, what to do."""
-    return [
-        await _journal(operations),
-        await _records(operations),
-        await _sessions(operations),
-        _embedding(operations),
-        await _store(operations),
-    ]
+    checks = []
+    for done, (name, check) in enumerate(_CHECKS.items()):
+        await progress.report(done, len(_CHECKS), f"checking: {name}")
+        checks.append(await check(operations))
+    return checks
 
 
 def _check(name: str, ok: bool, detail: str, fix: str = "") -> Check:
@@ -77,7 +77,7 @@ def quick_check(path: Path) -> str:
         return str(error)
 
 
-def _embedding(operations: Operations) -> Check:
+async def _embedding(operations: Operations) -> Check:
     embedder, settings = operations.embedder, operations.settings
     if embedder is not None:
         return _check("embedding", True, f"{embedder.identity}, {embedder.dimension} dimensions")
@@ -132,3 +132,8 @@ async def _indexes_work(operations: Operations, store: Store) -> bool | None:
         return all([await store.probe(row) for row in rows])
     except StoreDamaged:
         return None
+
+
+_CHECKS: dict[str, Callable[[Operations], Awaitable[Check]]] = {
+    "journal": _journal, "records": _records, "sessions": _sessions, "embedding": _embedding, "store": _store,
+}  # fmt: skip

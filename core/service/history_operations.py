@@ -11,8 +11,9 @@ from cems.core.memories import Unusable
 from cems.core.memory import format_time
 from cems.core.recall import lookup
 from cems.core.service.shapes import memory_json, without_content
-from cems.core.timeline import Link, chain_of
+from cems.core.timeline import Event, Link, chain_of, events
 from cems.core.timeline import retract as retract_memory
+from cems.core.trust import WITHHELD
 from cems.core.undo import Undone
 from cems.core.undo import undo as undo_change
 
@@ -31,7 +32,29 @@ async def history(operations: Operations, request: Request) -> dict[str, Any]:
         return row, *chain_of(operations.journal.connection, row["id"], request.scope.readable)
 
     row, links, elsewhere = await operations.on_writer(read)
-    return {"id": row["id"], "chain": [_link_json(link) for link in links], "elsewhere": elsewhere}
+    # What a person withholds is shown to an agent where it names it, as `show` does, and not along the way.
+    shown = [link for link in links if request.author.is_person or link.row["id"] == row["id"] or not _withheld(link)]
+    return {
+        "id": row["id"],
+        "chain": [_link_json(link) for link in shown],
+        "elsewhere": elsewhere,
+        "withheld": len(links) - len(shown),
+    }
+
+
+async def timeline(operations: Operations, request: Request) -> dict[str, Any]:
+    """What was learnt and changed in the caller's scopes, the newest first: from `since` on, before `until`."""
+    since, until, limit = request.instant("since"), request.instant("until"), request.limit(20)
+    withheld = () if request.author.is_person else WITHHELD
+    found = await operations.on_writer(
+        lambda: events(
+            operations.journal.connection, request.scopes(), since=since, until=until, without=withheld, limit=limit
+        )
+    )
+    return {
+        "events": [_event_json(each) for each in found.events],
+        "coverage": {"considered": len(found.events), "total": found.matching},
+    }
 
 
 async def audit(operations: Operations, request: Request) -> dict[str, Any]:
@@ -101,13 +124,27 @@ async def undo(operations: Operations, request: Request) -> dict[str, Any]:
 
 
 OPERATIONS: dict[str, Callable[[Operations, Request], Coroutine[Any, Any, dict[str, Any]]]] = {
-    "history": history, "audit": audit, "audit_verify": audit_verify, "retract": retract, "undo": undo,
+    "history": history, "timeline": timeline, "audit": audit, "audit_verify": audit_verify, "retract": retract, "undo": undo,
 }  # fmt: skip
+
+
+def _withheld(link: Link) -> bool:
+    return link.row["trust"] in WITHHELD
 
 
 def _shown(row: lookup.Row) -> dict[str, Any]:
     memory = memory_json(row)
     return without_content(memory) if row["state"] == "hidden" else memory
+
+
+def _event_json(event: Event) -> dict[str, Any]:
+    memory = _shown(event.row)
+    return {
+        "at": event.at, "what": event.what, "id": memory["id"], "content": memory["content"],
+        "category": memory["category"], "scope": memory["scope"], "trust": memory["trust"], "state": event.row["state"],
+        "actor": event.actor, "agent": event.agent, "corrects": list(event.corrects),
+        "reason": "" if event.row["state"] == "hidden" else event.reason,
+    }  # fmt: skip
 
 
 def _link_json(link: Link) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """`cems mcp`: a thin process between an agent's MCP client (JSON-RPC lines over stdio) and the daemon's MCP server.
 
-It answers `initialize`, `ping` and `tools/list` itself, at once, and forwards the rest to the daemon's `/mcp/` in threads,
+It answers `initialize`, `ping` and the lists itself, at once, and forwards the rest to the daemon's `/mcp/` in threads,
 starting a daemon when none runs. It lives as long as the agent, so it is kept small: it runs under `python -I -S` and
 imports built-ins only (`json` and `threading` alone would double the time of its start).
 """
 
-import _socket
 import sys
 from _json import encode_basestring_ascii
 from _thread import allocate_lock, start_new_thread
@@ -15,9 +14,10 @@ from cems import __version__
 from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.service import hook_client
 from cems.core.service.context import HEADER, encode
-from cems.core.service.endpoint import LOOPBACK, Endpoint, read_endpoint
+from cems.core.service.endpoint import read_endpoint
 from cems.core.service.hook_client import HookFailure, NoDaemon
 from cems.core.service.launch import spawn_daemon
+from cems.core.service.mcp_call import Call, CallFailed, Lost
 from cems.core.service.mcp_messages import MAX_LINE, Lines, TooLong, parse, path_of, to_json, whole_characters
 
 if sys.platform == "win32":
@@ -33,28 +33,20 @@ elif sys.platform != "win32":
     import _signal
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-MAX_ANSWER = 64 * 1024 * 1024
 MAX_AT_ONCE = 64
 START_SECONDS = 30.0
-CALL_SECONDS = 300.0
 # What is being answered when the client closes our input gets this long.
 FAREWELL_SECONDS = 0.7
 ROOTS_SECONDS = 1.0
 RETRY_SECONDS = 0.02
 PARENT_SECONDS = 0.5
-# Done twice, these would fail the second time, or undo what happened in between.
-NOT_TWICE = ("memory_forget", "memory_update")
+# How often a client that asked for progress hears that we still wait.
+PROGRESS_SECONDS = 1.0
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
 UNKNOWN_METHODS = ("server/discover",)
-
-
-class CallFailed(Exception):
-    """The daemon did not answer a call. The message says why and what to do."""
-
-
-class _Lost(Exception):
-    """The daemon went away while it held a request that may have been carried out."""
+LISTS = {"tools/list": "tools", "resources/list": "resources", "prompts/list": "prompts"}
+CAPABILITIES = '{"tools":{"listChanged":false},"resources":{"subscribe":false,"listChanged":false},"prompts":{"listChanged":false}}'
 
 
 def main(home: str) -> "NoReturn":
@@ -80,7 +72,7 @@ class Proxy:
         self.running = 0
         self._writing = allocate_lock()
         self._counting = allocate_lock()
-        self._calls: dict[object, _Call] = {}
+        self._calls: dict[object, Call] = {}
         self._asks_roots = False
         self._roots: list[str] = []
         self._roots_asked = 0
@@ -133,12 +125,14 @@ class Proxy:
             self.answer(request_id, "{}")
         elif method in UNKNOWN_METHODS:
             self.fail(request_id, METHOD_NOT_FOUND, f"Method not found: {method}")
-        elif method == "tools/list":
-            self.answer(request_id, to_json({"tools": self._read_manifest()["tools"]}))
+        elif method in LISTS:
+            self.answer(request_id, to_json({LISTS[method]: self._read_manifest()[LISTS[method]]}))
+        elif method == "resources/templates/list":
+            self.answer(request_id, '{"resourceTemplates":[]}')
         else:
             while self.running >= MAX_AT_ONCE:
                 sleep(RETRY_SECONDS)
-            call = _Call(request_id, method, message, whole_characters(line))
+            call = Call(request_id, method, message, whole_characters(line))
             with self._counting:
                 self.running += 1
                 self._calls[request_id] = call
@@ -176,7 +170,7 @@ class Proxy:
         instructions = encode_basestring_ascii(self._read_manifest()["instructions"])
         self.answer(
             request_id,
-            f'{{"protocolVersion":"{self.version}","capabilities":{{"tools":{{"listChanged":false}}}},'
+            f'{{"protocolVersion":"{self.version}","capabilities":{CAPABILITIES},'
             f'"serverInfo":{{"name":"cems","title":"CEMS memory","version":"{__version__}"}},'
             f'"instructions":{instructions}}}',
         )
@@ -201,24 +195,43 @@ class Proxy:
                 self._manifest = parse(file.read())
         return self._manifest
 
-    def _forward(self, call: "_Call") -> None:
+    def _forward(self, call: "Call") -> None:
+        if call.wants_progress:
+            start_new_thread(self._tell_of_waiting, (call,))
         try:
             answer = self._answer_of_daemon(call)
+            call.finish()
             if not call.cancelled:
                 self._send(answer)
         except CallFailed as failure:
+            call.finish()
             if not call.cancelled:
                 self.fail(call.id, INTERNAL_ERROR, str(failure))
         except BaseException as problem:  # noqa: BLE001 - a client that gets no answer waits for ever
+            call.finish()
             if not call.cancelled:
                 self.fail(call.id, INTERNAL_ERROR, f"cems mcp failed: {type(problem).__name__}")
         finally:
+            call.finish()
             with self._counting:
                 self.running -= 1
                 if self._calls.get(call.id) is call:
                     del self._calls[call.id]
 
-    def _answer_of_daemon(self, call: "_Call") -> bytes:
+    def _tell_of_waiting(self, call: "Call") -> None:
+        """Until the answer is there, or the daemon tells of its progress itself: that we wait, and for what."""
+        told = 0
+        while not call.finished_within(PROGRESS_SECONDS):
+            told += 1
+            what = "waiting for the memory daemon" if call.connected else "starting the memory daemon"
+            # Always more than before, and less than the first step of the daemon.
+            value = f"{told / (told + 10.0):.4f}"
+            note = f'"progressToken":{to_json(call.progress_token)},"progress":{value},"message":"{what}"'
+            line = f'{{"jsonrpc":"2.0","method":"notifications/progress","params":{{{note}}}}}'
+            if not call.tell(self._send, line.encode(), ours=True):
+                return
+
+    def _answer_of_daemon(self, call: "Call") -> bytes:
         until = monotonic() + ROOTS_SECONDS
         while self._roots_answered < self._roots_asked and monotonic() < until:
             sleep(RETRY_SECONDS)
@@ -239,17 +252,17 @@ class Proxy:
         said = error.get("message") if isinstance(error, dict) else None
         raise CallFailed(str(said or f"The memory daemon refused the call (HTTP {status})."))
 
-    def _exchange(self, call: "_Call") -> "tuple[int, bytes]":
+    def _exchange(self, call: "Call") -> "tuple[int, bytes]":
         """Status and body of the daemon's answer, from a daemon that is started when there is none."""
         until = monotonic() + START_SECONDS
         while True:
             endpoint = read_endpoint(self.home + "/endpoint")
             try:
                 if endpoint:
-                    return call.exchange(endpoint, self._context())
+                    return call.exchange(endpoint, self._context(), self._send)
             except NoDaemon:
                 pass
-            except _Lost:
+            except Lost:
                 if call.not_twice:
                     raise CallFailed(
                         "The memory daemon went away during the call, which may or may not have been carried out. "
@@ -305,91 +318,6 @@ class Proxy:
             except OSError:
                 # Nobody reads us any more.
                 system._exit(0)
-
-
-class _Call:
-    """A request on its way to the daemon."""
-
-    def __init__(self, request_id: object, method: str, message: "dict[str, Any]", body: bytes) -> None:
-        self.id = request_id
-        self.body = body
-        params = message.get("params")
-        self.not_twice = method == "tools/call" and isinstance(params, dict) and params.get("name") in NOT_TWICE
-        self.cancelled = False
-        self._connection: _socket.socket | None = None
-
-    def cancel(self) -> None:
-        """Nobody waits for the answer any more: hang up."""
-        self.cancelled = True
-        connection = self._connection
-        if connection:
-            try:  # noqa: SIM105 - contextlib would cost the start of this process more than it saves here
-                connection.shutdown(_socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def exchange(self, endpoint: Endpoint, headers: bytes) -> "tuple[int, bytes]":
-        """Send the request and read the answer. Raises NoDaemon while nothing was carried out, else _Lost."""
-        end = monotonic() + CALL_SECONDS
-        connection = self._connection = hook_client._connect(endpoint, end)
-        try:
-            head = (
-                f"POST /mcp/ HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n"
-                f"Authorization: Bearer {endpoint.token}\r\nContent-Length: {len(self.body)}\r\n"
-            ).encode()
-            rest = memoryview(head + headers + b"\r\n" + self.body)
-            try:
-                while rest:
-                    rest = rest[hook_client._wait(connection, end, connection.send, rest) :]
-            except (BrokenPipeError, ConnectionResetError) as reset:
-                # It may have refused before it had read all.
-                try:
-                    return self._read(connection, end)
-                except _Lost:
-                    raise NoDaemon from reset
-            return self._read(connection, end)
-        finally:
-            self._connection = None
-            connection.close()
-
-    def _read(self, connection: "_socket.socket", end: float) -> "tuple[int, bytes]":
-        received = bytearray()
-        expected = -1
-        while expected < 0 or len(received) < expected:
-            try:
-                part = hook_client._wait(connection, end, connection.recv, 1 << 18)
-            except ConnectionResetError as reset:
-                raise _Lost from reset
-            received += part
-            if expected < 0:
-                expected = _answer_length(received)
-            if not part and (expected < 0 or len(received) < expected):
-                raise _Lost
-            if len(received) > MAX_ANSWER:
-                raise CallFailed("The memory daemon's answer is too long.")
-        start = received.index(b"\r\n\r\n") + 4
-        return int(received[9:12]), bytes(received[start:expected])
-
-
-def _answer_length(received: bytearray) -> int:
-    """Bytes of the whole answer, head included; -1 while the head is not complete."""
-    head, gap, _ = bytes(received[: 1 << 16]).partition(b"\r\n\r\n")
-    if not gap:
-        return -1
-    status, *lines = head.split(b"\r\n")
-    lengths = [
-        value.strip()
-        for name, _, value in (line.partition(b":") for line in lines)
-        if name.lower() == b"content-length"
-    ]
-    if (
-        not status.startswith(b"HTTP/1.1 ")
-        or not status[9:12].isdigit()
-        or len(lengths) != 1
-        or not lengths[0].isdigit()
-    ):
-        raise CallFailed("What listens at the memory daemon's address is not one of ours. Run `cems doctor`.")
-    return len(head) + len(gap) + int(lengths[0])
 
 
 def _leave_with_parent(parent: int) -> None:

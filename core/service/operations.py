@@ -23,11 +23,13 @@ from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, Within
 from cems.core.recall.lexical import Weights
 from cems.core.recall.profile import profile
 from cems.core.recall.question import Question, ask
-from cems.core.scope import SHARED, USER, Scope
+from cems.core.recall.summary import summary
+from cems.core.scope import SHARED, USER, Scope, project_name
 from cems.core.service.caller import Caller
 from cems.core.service.checks import run_checks
 from cems.core.service.history_operations import OPERATIONS as HISTORY
 from cems.core.service.hooks import STARTING, HookService
+from cems.core.service.maintenance_operations import OPERATIONS as MAINTENANCE
 from cems.core.service.pause_operations import OPERATIONS as PAUSE
 from cems.core.service.pause_operations import refuse_while_paused
 from cems.core.service.purge_operations import OPERATIONS as PURGE
@@ -292,6 +294,20 @@ class Operations:
         text, ids = profile(self.reader, request.scope, hooks.policy, max_units=9_500, count=hooks.count)
         return {"block": text, "ids": ids}
 
+    async def summary(self, request: Request) -> dict[str, Any]:
+        """What is remembered in one of the caller's scopes (`scope`: project, user or shared), as a fenced block."""
+        hooks, named = self.hooks, request.text("scope")
+        scopes = () if named == "project" and request.scope.project is None else request.scopes()
+        text, given, total = summary(self.reader, scopes, hooks.policy, max_units=9_500, count=hooks.count)
+        project = request.scope.project
+        return {
+            "scope": named,
+            "project": project_name(project) if project else None,
+            "block": text,
+            "given": given,
+            "total": total,
+        }
+
     async def session(self, request: Request) -> dict[str, Any]:
         """What a session was given, as far as it is still there and in the caller's scopes."""
         shown = self.hooks.sessions.get(request.text("session")).shown
@@ -345,6 +361,6 @@ def _may_see(request: Request, row: lookup.Row) -> bool:
 _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     name: getattr(Operations, name)
     for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "promote", "mark", "search", "show", "why", "profile",
-                 "session", "status", "check", "settle", "rebuild")
+                 "summary", "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
-_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE, **RULES}
+_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE, **RULES, **MAINTENANCE}

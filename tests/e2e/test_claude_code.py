@@ -233,7 +233,11 @@ def test_the_tools_are_offered_at_once(claude: Claude) -> None:
         "memory_add",
         "memory_forget",
         "memory_get",
+        "memory_history",
+        "memory_maintenance",
+        "memory_promote",
         "memory_search",
+        "memory_timeline",
         "memory_update",
     }
 

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from cems.core.paths import Home
+from cems.core.service import progress
 from cems.core.service.caller import Caller
 from cems.core.service.endpoint import UNIX, Endpoint
 from cems.core.service.mcp_server import OpenMcpApp, open_mcp_app
@@ -27,6 +28,16 @@ MEMORY: dict[str, Any] = {
     "recorded_at": "2026-11-20T10:00:00Z", "expired_at": None, "archived_at": None, "confidence": 0.9, "pinned": False, "score": 0.8,
     "tokens": 7, "model": "", "source": {"actor": "agent", "agent": "claude-code", "session": "s1", "quote": ""},
 }  # fmt: skip
+LINK: dict[str, Any] = {
+    "id": MEMORY["id"], "content": MEMORY["content"], "title": "", "category": "decisions", "scope": MEMORY["scope"], "trust": "candidate",
+    "state": "closed", "valid": {"from": None, "to": None}, "believed": {"from": "2026-11-20T10:00:00Z", "to": "2026-11-22T10:00:00Z"},
+    "source": {"actor": "agent", "agent": "claude-code", "session": ""}, "corrects": [], "closed_by": "m_99887766554433",
+    "closed": {"at": "2026-11-22T10:00:00Z", "actor": "person", "agent": "", "session": "", "reason": "they use tox now"},
+}  # fmt: skip
+EVENT: dict[str, Any] = {
+    "at": "2026-11-20T10:00:00.000Z", "what": "learnt", "id": MEMORY["id"], "content": MEMORY["content"], "category": "decisions",
+    "scope": MEMORY["scope"], "trust": "candidate", "state": "live", "actor": "agent", "agent": "claude-code", "corrects": [], "reason": "",
+}  # fmt: skip
 ANSWERS: dict[str, dict[str, Any]] = {
     "add": {"id": MEMORY["id"], "status": "candidate", "reason": "", "redacted": 1},
     "search": {"memories": [MEMORY], "coverage": {"considered": 1, "total": 12}, "next": None, "mode": "hybrid"},
@@ -36,7 +47,20 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "forget": {"hidden": [MEMORY], "tombstones": 1},
     "edit": {"id": "m_99887766554433", "replaced": MEMORY["id"], "status": "added", "reason": ""},
-}
+    "history": {"id": MEMORY["id"], "chain": [LINK], "elsewhere": 0, "withheld": 0},
+    "timeline": {"events": [EVENT], "coverage": {"considered": 1, "total": 1}},
+    "promote": {"id": MEMORY["id"], "status": "asked", "to": "user"},
+    "maintenance": {"job": "verify", "result": {"sound": True, "checks": []}, "seconds": 0.1},
+    "status": {
+        "daemon": {"pid": 7, "version": "0.1.0", "state": "ready", "uptime_s": 1.0, "rss_mib": 90.0},
+        "memories": {"live": 12, "here": 3, "pending_index": 0},
+        "embedding": {"model": "bundled", "state": "ready", "reason": ""},
+        "review": 2, "scope": {"project": "example.com/team/app", "readable": []}, "home": "/home/person/.cems",
+    },
+    "summary": {"scope": "project", "project": "example.com/team/app", "block": "<cems-profile>x</cems-profile>", "given": 1, "total": 1},
+}  # fmt: skip
+STEPS = 3
+"""That `maintenance` reports as its progress."""
 
 
 class McpDaemon:
@@ -77,6 +101,8 @@ class McpDaemon:
 
     async def call(self, name: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         self.asked.append((name, dict(body), caller))
+        for step in range(STEPS if name == "maintenance" else 0):
+            await progress.report(step, STEPS, f"step {step}")
         try:
             await asyncio.sleep(self.delay)
         except asyncio.CancelledError:

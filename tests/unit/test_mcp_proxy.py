@@ -23,13 +23,14 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from tests.fakes import throwaway
-from tests.fakes.mcp_daemon import TOKEN, McpDaemon
+from tests.fakes.mcp_daemon import STEPS, TOKEN, McpDaemon
 
 from cems import __version__
 from cems.core.paths import Home
 from cems.core.service import mcp_proxy
 from cems.core.service.endpoint import UNIX, Endpoint
 from cems.core.service.launch import launcher_source
+from cems.core.service.mcp_call import Call
 from cems.core.service.mcp_messages import MAX_LINE, path_of
 from cems.core.service.mcp_server import INSTRUCTIONS
 
@@ -147,7 +148,11 @@ def test_initialize_answers_in_the_clients_version(place: Place, daemon: McpDaem
     known = isinstance(version, str) and version < "2099"
     assert result["protocolVersion"] == (version if known else "2025-11-25")
     assert (result["serverInfo"]["name"], result["serverInfo"]["version"]) == ("cems", __version__)
-    assert result["capabilities"] == {"tools": {"listChanged": False}}
+    assert result["capabilities"] == {
+        "tools": {"listChanged": False},
+        "resources": {"subscribe": False, "listChanged": False},
+        "prompts": {"listChanged": False},
+    }
     assert result["instructions"] == INSTRUCTIONS
 
 
@@ -172,7 +177,26 @@ def test_the_tools_are_listed_without_the_daemon(place: Place, daemon: McpDaemon
         "memory_get",
         "memory_forget",
         "memory_update",
+        "memory_history",
+        "memory_timeline",
+        "memory_promote",
+        "memory_maintenance",
     ]
+    assert daemon._app is None
+
+
+def test_resources_and_prompts_are_listed_without_the_daemon(place: Place, daemon: McpDaemon) -> None:
+    client = place.proxy().start()
+    uris = [each["uri"] for each in client.ask("resources/list")["result"]["resources"]]
+    assert uris == [
+        "memory://status",
+        "memory://project/summary",
+        "memory://personal/summary",
+        "memory://shared/summary",
+    ]
+    assert client.ask("resources/templates/list")["result"] == {"resourceTemplates": []}
+    prompts = [each["name"] for each in client.ask("prompts/list")["result"]["prompts"]]
+    assert prompts == ["remember", "recall", "context"]
     assert daemon._app is None
 
 
@@ -322,13 +346,128 @@ def test_the_official_client_finds_and_calls_the_tools(place: Place, daemon: Mcp
             about = await session.initialize()
             assert about.server_info.name == "cems"
             tools = (await session.list_tools()).tools
-            assert len(tools) == 5
+            assert len(tools) == 9
             results = await asyncio.gather(*(session.call_tool("memory_search", {"query": f"q{n}"}) for n in range(5)))
             assert all(result.structured_content and not result.is_error for result in results)
             failed = await session.call_tool("memory_forget", {"reason": "asked"})
             assert failed.is_error
 
     asyncio.run(run())
+
+
+def test_the_official_client_reads_resources_gets_prompts_and_hears_of_progress(
+    place: Place, daemon: McpDaemon
+) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async def run() -> None:
+        server = StdioServerParameters(command=str(place.launcher), args=[], env=place.environment, cwd=place.root)
+        async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            for resource in (await session.list_resources()).resources:
+                assert (await session.read_resource(resource.uri)).contents
+            assert not (await session.list_resource_templates()).resource_templates
+            assert len((await session.list_prompts()).prompts) == 3
+            prompt = await session.get_prompt("remember", {"fact": "we use tabs"})
+            assert "we use tabs" in str(prompt.messages[0].content)
+            done = await session.call_tool("memory_maintenance", {"job": "verify"}, progress_callback=note)
+            assert not done.is_error
+
+    asyncio.run(run())
+    assert [each for each in heard if each[0] >= 1] == [(n + 1, STEPS + 1, f"step {n}") for n in range(STEPS)]
+
+
+# --- progress
+
+
+def ask_with_token(
+    client: Client,
+    tool: str,
+    token: Any = "t1",  # noqa: S107 - of progress, no secret
+    **arguments: Any,
+) -> list[dict[str, Any]]:
+    """Everything the client hears until the answer, which is the last."""
+    params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": token}}
+    client.send({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params})
+    heard = [client.receive()]
+    while heard[-1].get("id") != 4:
+        heard.append(client.receive())
+    return heard
+
+
+@pytest.mark.parametrize("token", ["t1", 0, 7])
+def test_what_the_daemon_tells_of_its_progress_is_carried_on(place: Place, daemon: McpDaemon, token: Any) -> None:
+    *notes, answer = ask_with_token(place.proxy().start(), "memory_maintenance", token, job="verify")
+    told = [note["params"] for note in notes if note["params"]["progress"] >= 1]
+    assert [(each["progressToken"], each["message"]) for each in told] == [(token, f"step {n}") for n in range(STEPS)]
+    assert "result" in answer
+
+
+def test_a_call_that_waits_for_the_daemon_says_so_ever_more(place: Place, daemon: McpDaemon) -> None:
+    client = place.proxy().start()
+    daemon.delay = 2.6
+    *notes, answer = ask_with_token(client, "memory_get", id="m_1")
+    values = [note["params"]["progress"] for note in notes]
+    assert len(values) >= 2
+    assert values == sorted(set(values))
+    assert values[-1] < 1
+    assert {note["params"]["message"] for note in notes} == {"waiting for the memory daemon"}
+    assert "result" in answer
+    assert client.silent(1.5)
+
+
+def test_a_cold_start_is_told_to_who_asked(place: Place) -> None:
+    hold_off_daemons(place)
+    client = place.proxy().start()
+    params = {"name": "memory_get", "arguments": {"id": "m_1"}, "_meta": {"progressToken": "p"}}
+    client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    note = client.receive()["params"]
+    assert (note["progressToken"], note["message"]) == ("p", "starting the memory daemon")
+    with McpDaemon(place.home, place.root / "r" / "s"):
+        while (heard := client.receive()).get("id") != 1:
+            pass
+    assert "result" in heard
+
+
+@pytest.mark.parametrize("meta", [{}, {"progressToken": None}, {"progressToken": True}, {"progressToken": ["x"]}, 5])
+def test_who_gave_no_token_hears_of_no_progress(place: Place, daemon: McpDaemon, meta: Any) -> None:
+    client = place.proxy().start()
+    daemon.delay = 1.5
+    params = {"name": "memory_maintenance", "arguments": {}, "_meta": meta}
+    client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    assert client.receive()["id"] == 1
+
+
+def test_a_cancelled_long_call_is_silent_and_ends_in_the_daemon(place: Place, daemon: McpDaemon) -> None:
+    client = place.proxy().start()
+    daemon.delay = 30.0
+    params = {"name": "memory_maintenance", "arguments": {}, "_meta": {"progressToken": "p"}}
+    client.send({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})
+    while client.receive()["params"]["progress"] < STEPS:
+        pass
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})
+    wait_until(lambda: daemon.cancelled == 1)
+    assert client.silent(1.5)
+    assert client.ask("ping")["result"] == {}
+
+
+def test_a_stream_that_breaks_off_is_asked_for_again(place: Place) -> None:
+    note = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t1","progress":1}}'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    dying = Listening(place, head + b"event: message\r\ndata: " + note + b"\r\n\r\nevent: mess")
+    client = place.proxy()
+    hold_off_daemons(place)
+    params = {"name": "memory_maintenance", "arguments": {}, "_meta": {"progressToken": "t1"}}
+    client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    assert client.receive() == json.loads(note)
+    dying.close()
+    with McpDaemon(place.home, place.root / "r" / "b"):
+        while (heard := client.receive()).get("id") != 1:
+            assert heard["method"] == "notifications/progress"
+    assert "result" in heard
 
 
 # --- daemons come and go
@@ -428,7 +567,7 @@ def test_a_daemon_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(mcp_proxy, "start_new_thread", lambda function, arguments: None)
     proxy = mcp_proxy.Proxy(str(place.home.root))
     monkeypatch.setattr(proxy, "_send", lambda line: sent.append(json.loads(line)))
-    proxy._forward(mcp_proxy._Call(3, "tools/list", {}, b"{}"))
+    proxy._forward(Call(3, "tools/list", {}, b"{}"))
     assert sent[0]["id"] == 3
     assert "cems doctor" in sent[0]["error"]["message"]
 

@@ -49,7 +49,8 @@ def test_setup_shows_its_plan_writes_it_and_shows_the_proof(person: Person, caps
     assert commands.setup() == 0
     said = capsys.readouterr().out
     assert "~/.claude/settings.json" in said
-    assert "memory_search, memory_get, memory_add allowed unasked (--no-permissions leaves that out)" in said
+    tools = "memory_search, memory_get, memory_history, memory_timeline, memory_add"
+    assert f"{tools} allowed unasked (--no-permissions leaves that out)" in " ".join(said.split())
     assert "cems_user_prompts_submit" in said
     assert "<block>" in said
     assert "12 ms" in said

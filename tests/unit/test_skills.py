@@ -18,7 +18,7 @@ from cems.core.service.mcp_server import MANIFEST
 NAMES = {"remember", "recall", "forget", "share", "context", "memory-guide"}
 FIELDS = {"name", "description", "argument-hint", "allowed-tools", "disable-model-invocation", "user-invocable"}
 TOOLS = {tool["name"] for tool in json.loads(MANIFEST.read_text("utf-8"))["tools"]}
-ONLY_A_PERSONS = ("memory_forget",)
+NEVER_UNASKED = ("memory_forget", "memory_promote", "memory_maintenance")
 # Taken by the program itself; a skill of that name would not be reached.
 BUILT_IN = {
     "memory",
@@ -69,7 +69,7 @@ def test_a_skill_may_use_only_tools_that_exist(name: str) -> None:
     fields, body = frontmatter(name)
     allowed = {tool.strip().removeprefix("mcp__cems__") for tool in fields["allowed-tools"].split(",")}
     assert allowed <= TOOLS
-    assert not allowed & set(ONLY_A_PERSONS)
+    assert not allowed & set(NEVER_UNASKED)
     assert set(re.findall(r"mcp__cems__(\w+)", body)) <= allowed
     assert set(re.findall(r"\bmemory_\w+", body.replace("mcp__cems__", ""))) <= TOOLS
 
