@@ -224,7 +224,8 @@ class NeedsTrust(Protocol):
     """What an adapter may have besides: its agent runs hooks only once the person has trusted them."""
 
     def trust(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> Trust:
-        """How things stand, by the agent's own files. Runs nothing, writes nothing. Raises ConfigUnreadable."""
+        """How things stand, by the agent's own files; only where these do not tell, by a program of the agent's that is
+        run for some seconds in a throwaway folder. Writes nothing. Raises ConfigUnreadable."""
 
 
 def digest(data: bytes) -> str:

@@ -101,6 +101,12 @@ class HookGroups:
         """Launchers that hooks name and that no longer exist: what a removed folder leaves behind."""
         return [f"{self.document.path} runs {program}, which is not there" for program in self._dead()]
 
+    def places(self) -> Iterator[tuple[str, int, int]]:
+        """Where our hooks stand: the event, the number of the group, and the hook's own number in that."""
+        for name, hook in self._hooks.items():
+            for group, place in self._places(name):
+                yield hook.event, group, place
+
     def _dead(self) -> Iterator[str]:
         hooks = self.document.get("hooks")
         lists = [found for found in hooks.values() if isinstance(found, list)] if isinstance(hooks, dict) else []

@@ -6,6 +6,7 @@ Imported by the daemon's first stage, so: standard library, and the wiring (`con
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,8 @@ _OTHER_AGENTS = (
     "CODEX_THREAD_ID",
     "GEMINI_PROJECT_DIR",
 )
+# Codex puts nothing of its own into the environment: started from Claude's shell, its hooks have Claude's variables alone.
+_CODEX_TRANSCRIPT = re.compile(r"[/\\]rollout-[^/\\]*\.jsonl\Z")
 _OTHER_KEYS = ("cursor_version", "conversation_id", "sessionId", "timestamp")
 
 
@@ -95,6 +98,9 @@ class ClaudeCode:
         if session and named == session:
             return True
         if any(name in variables for name in _OTHER_AGENTS) or any(key in payload for key in _OTHER_KEYS):
+            return False
+        transcript = payload.get("transcript_path", "")
+        if transcript is None or _CODEX_TRANSCRIPT.search(str(transcript)):
             return False
         if variables.get("CLAUDECODE") == "1" and not named:
             return True
