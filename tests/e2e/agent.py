@@ -80,6 +80,9 @@ class Agent(ABC):
     own: ClassVar[Sequence[str]]
     """Starts of the paths in a home that the program itself writes to."""
 
+    patience: ClassVar[float] = 60
+    """Seconds a turn may take, on a machine with much else to do."""
+
     turn_class: ClassVar[type[Turn]] = Turn
 
     def __init__(self, program: Path, sandbox: Sandbox, model: FakeModel) -> None:
@@ -116,6 +119,10 @@ class Agent(ABC):
     def add_server(self, name: str, command: Sequence[str]) -> None:
         """Write a person's own MCP server into the agent's settings."""
 
+    def allowing(self, tools: Sequence[str]) -> Sequence[str]:
+        """The arguments that let the model use these tools unasked. Most are run so that it may use every tool."""
+        return ()
+
     def stdin(self, prompt: str) -> str:
         """What the program is given to read."""
         return ""
@@ -139,15 +146,18 @@ class Agent(ABC):
         *,
         cwd: Path,
         resume: str | None = None,
+        allow: Sequence[str] = (),
         options: Sequence[str] = (),
-        timeout: float = 60,
+        timeout: float | None = None,
     ) -> Turn:
         """One turn in a run of its own, in a new or a resumed session; fails if the program does.
 
-        `options` are added to its arguments. After `timeout` seconds the program and its hooks are ended.
+        `allow` names tools it may use unasked, where it asks; `options` are added to its arguments. After `timeout`
+        seconds (default `patience`) the program and its hooks are ended.
         """
         before, started = len(self.model.everything), time.monotonic()
-        with self.running([*self.command(prompt, resume), *options], cwd, timeout) as process:
+        arguments = [*self.command(prompt, resume), *(self.allowing(allow) if allow else []), *options]
+        with self.running(arguments, cwd, timeout or self.patience) as process:
             stdout, stderr = process.communicate(self.stdin(prompt))
         seconds = time.monotonic() - started
         said = f"{self.name} exited with {process.returncode} after {seconds:.2f} s\n{stdout}\n{stderr}"

@@ -83,15 +83,16 @@ class Claude(Agent):
         *,
         cwd: Path,
         resume: str | None = None,
-        options: Sequence[str] = (),
         allow: Sequence[str] = (),
-        timeout: float = 60,
+        options: Sequence[str] = (),
+        timeout: float | None = None,
     ) -> ClaudeTurn:
-        """One turn in a run of its own. `allow` names tools Claude may use unasked."""
-        allowed = ["--allowedTools", *allow] if allow else []
-        turn = super().ask(prompt, cwd=cwd, resume=resume, options=[*options, *allowed], timeout=timeout)
+        turn = super().ask(prompt, cwd=cwd, resume=resume, allow=allow, options=options, timeout=timeout)
         assert isinstance(turn, ClaudeTurn)
         return turn
+
+    def allowing(self, tools: Sequence[str]) -> Sequence[str]:
+        return ["--allowedTools", *tools]
 
     def tool(self, name: str, server: str = "cems") -> str:
         return f"mcp__{server}__{name}"

@@ -22,6 +22,10 @@ stream_max_retries = 0
 
 [analytics]
 enabled = false
+
+[features]
+# Its own list of plugins, which it gets from github.com.
+plugins = false
 """
 
 

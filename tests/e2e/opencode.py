@@ -11,7 +11,9 @@ from tests.e2e.pins import PROGRAMS
 class OpenCode(Agent):
     name = "opencode"
     executable = "opencode"
+    patience = 240
     own = (".config/opencode/", ".local/share/opencode/", ".local/state/opencode/", ".cache/opencode/")
+    _models = ".cache/opencode/no-models.json"
 
     def configure(self) -> None:
         provider = {
@@ -28,10 +30,13 @@ class OpenCode(Agent):
         types = {"@opencode-ai/plugin": PROGRAMS[self.name].version}
         lock = {"lockfileVersion": 3, "packages": {"": {"dependencies": types}}}
         self.write_json(".config/opencode/package-lock.json", lock)
+        self.write_json(self._models, {})
 
     @property
     def variables(self) -> Mapping[str, str]:
         return {
+            # A third of its processor time goes into the list of all models it has with it.
+            "OPENCODE_MODELS_PATH": str(self.sandbox.home / self._models),
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",

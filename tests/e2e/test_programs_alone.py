@@ -33,12 +33,12 @@ def test_a_prompt_a_tool_call_and_a_resumed_session(kind: type[Agent], start: St
     echo = agent.tool("echo", "echo")
     agent.model.script(ToolUse(echo, {"text": "Canberra é 漢"}), Text("It is Canberra."), Text("Wellington."))
 
-    turn = agent.ask(PROMPT, cwd=project)
+    turn = agent.ask(PROMPT, cwd=project, allow=[echo])
     assert turn.answer == "It is Canberra."
     assert [text.count(PROMPT) for where, text in turn.request.texts if where == "user" and PROMPT in text] == [1]
     assert echo in turn.request.tools
     assert len(turn.requests) == 2
-    assert ["echo: Canberra é 漢" in result for result in turn.requests[1].tool_results] == [True]
+    assert "\n".join(turn.requests[1].tool_results).count("echo: Canberra é 漢") == 1
 
     again = agent.ask(SECOND, cwd=project, resume=turn.session)
     assert again.answer == "Wellington."

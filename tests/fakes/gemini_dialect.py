@@ -122,7 +122,12 @@ def _check(body: Mapping[str, Any]) -> None:
         parts = objects(content.get("parts"), f"{place}.parts")
         for count, part in enumerate(parts):
             _check_part(part, f"{place}.parts[{count}]")
-        answered = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
+        responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        # Gemini CLI itself has each result twice in a session it resumes.
+        answered = [
+            name
+            for _, name in {(response.get("id", count), response["name"]) for count, response in enumerate(responses)}
+        ]
         if sorted(answered) != sorted(open_calls):
             raise BadRequest(f"{place} answers the calls of {answered}, made were those of {open_calls}")
         open_calls = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
