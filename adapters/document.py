@@ -24,7 +24,7 @@ class Form:
     empty: bytes = b""
 
 
-JSON = Form(JsonText.parse, b"{}\n")
+JSONC = JSON = Form(JsonText.parse, b"{}\n")
 TOML = Form(TomlText.parse)
 
 

@@ -4,12 +4,14 @@ the person's own words, and that tells the model what to do with the hook's answ
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from cems.adapters.agents_skills import plain
-from cems.adapters.own_files import SKILLS
+from cems.adapters.own_files import SKILLS, Bundle
 from cems.core.events import COMMAND_MARK
 
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n\s*(.*)\Z", re.DOTALL)
@@ -24,6 +26,19 @@ class TypedCommand:
     description: str
     hint: str
     prompt: str
+
+
+def command_bundles(folder: Path, arguments: str) -> Iterator[Bundle]:
+    """The commands as Markdown files in `folder`, a form that several agents read."""
+    for command in typed_commands(arguments):
+        text = (
+            f"---\ndescription: {json.dumps(command.description, ensure_ascii=False)}\n"
+            f"argument-hint: {json.dumps(command.hint, ensure_ascii=False)}\n---\n{command.prompt}"
+        )
+        yield Bundle(
+            f"command {command.name}", f"the command /{command.name}", folder, {Path(f"{command.name}.md"): text.encode()},
+            own_folder=False,
+        )  # fmt: skip
 
 
 def typed_commands(arguments: str) -> Iterator[TypedCommand]:

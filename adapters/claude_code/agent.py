@@ -75,7 +75,7 @@ _OTHER_AGENTS = (
 )
 # Codex puts nothing of its own into the environment: started from Claude's shell, its hooks have Claude's variables alone.
 _CODEX_TRANSCRIPT = re.compile(r"[/\\]rollout-[^/\\]*\.jsonl\Z")
-_OTHER_KEYS = ("cursor_version", "conversation_id", "sessionId", "timestamp")
+_OTHER_KEYS = ("cursor_version", "conversation_id", "sessionId", "timestamp", "cems_agent")
 
 
 class ClaudeCode:

@@ -1,0 +1,1 @@
+"""Gemini CLI: hooks, tools, skills and commands in its user settings."""

@@ -1,0 +1,1 @@
+"""Pi: an extension of ours, tools, skills and prompt templates in its agent folder."""
