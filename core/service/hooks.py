@@ -138,11 +138,13 @@ class HookService:
         if known is None:
             return b""
         agent, event = known[0], _storable(known[1])
-        if event.kind == "pre_tool" and (answer := self._gated(agent, event, context)):
+        scope = _scope_of(event, context)
+        self._hear(event, scope)
+        if event.kind == "pre_tool" and (answer := self._gated(agent, event, scope, context)):
             return answer
         limit = agent.context_limit(event) if takes_context(agent, context) else 0
-        self._stand(agent, event, context)
-        text = await self._text(event, context, limit)
+        self._stand(agent, event, scope)
+        text = await self._text(event, scope, context, limit)
         return agent.render(event, text) if text else b""
 
     async def explain(self, prompt: str, scope: SessionScope, session: str = "", max_units: int = 9_500) -> Explanation:
@@ -157,13 +159,15 @@ class HookService:
     def close(self) -> None:
         self.sessions.close()
 
-    async def _text(self, event: HookEvent, context: Mapping[str, str], limit: int) -> str:
+    def _hear(self, event: HookEvent, scope: SessionScope) -> None:
         session = self.sessions.get(event.session)
-        scope = _scope_of(event, context)
         self.sessions.touch(session, agent=event.agent, scope=scope.project or "", ended=event.kind == "session_end")
         if not event.machine_turn:
             # Setup tries the hook out with such a turn: that is not the agent's doing.
             self.sessions.hear(event.agent, "hook")
+
+    async def _text(self, event: HookEvent, scope: SessionScope, context: Mapping[str, str], limit: int) -> str:
+        session = self.sessions.get(event.session)
         if pause := self.pauses.read().now(scope.project):
             return self._while_paused(event, session, pause, limit)
         match event.kind:
@@ -180,11 +184,10 @@ class HookService:
                 session.last_message = event.last_message[-_LAST_MESSAGE:]
         return ""
 
-    def _gated(self, agent: HookAgent, event: HookEvent, context: Mapping[str, str]) -> bytes:
+    def _gated(self, agent: HookAgent, event: HookEvent, scope: SessionScope, context: Mapping[str, str]) -> bytes:
         """What the person's gate rules say of a tool call, in the agent's shape; empty where it may run unremarked."""
         if self._connection is None:
             return b""
-        scope = _scope_of(event, context)
         folders = folders_of(event.cwd or context.get("cwd", ""), _project_folders(context))
         judged = self._guard.judge(self._connection, scope.readable, Call(event.tool, event.subject, folders))
         answer = agent.render_verdict(event, judged.verdict) if judged else b""
@@ -195,13 +198,13 @@ class HookService:
                 self.sessions.give(self.sessions.get(event.session), [rule.memory for rule in judged.rules], "rule")
         return answer
 
-    def _stand(self, agent: HookAgent, event: HookEvent, context: Mapping[str, str]) -> None:
+    def _stand(self, agent: HookAgent, event: HookEvent, scope: SessionScope) -> None:
         """What holds for the person everywhere, in the file that the agent reads in every session, if it has one."""
         write = getattr(agent, "write_standing", None)
         if write is None or self._connection is None or event.kind not in ("session_start", "prompt"):
             return
         session, text, ids = self.sessions.get(event.session), "", list[str]()
-        if not self.pauses.read().now(_scope_of(event, context).project):
+        if not self.pauses.read().now(scope.project):
             # Not counted in tokens, since that is another number in the first stage: the same memories, the same text.
             text, ids = profile(self._connection, SessionScope(None), self.policy, max_units=_STANDING_UNITS)
         try:
