@@ -10,7 +10,7 @@ from typing import Any
 
 from cems.adapters.base import AgentRecord, ConfigUnreadable, FileEdit, read_file
 from cems.adapters.config_text import ConfigText, NotReadable
-from cems.adapters.json_edit import JsonText
+from cems.adapters.json_edit import JsoncText, JsonText, JsonWithComments
 from cems.adapters.toml_edit import TomlText
 
 Step = str | int
@@ -24,7 +24,9 @@ class Form:
     empty: bytes = b""
 
 
-JSONC = JSON = Form(JsonText.parse, b"{}\n")
+JSON = Form(JsonText.parse, b"{}\n")
+JSON_WITH_COMMENTS = Form(JsonWithComments.parse, b"{}\n")
+JSONC = Form(JsoncText.parse, b"{}\n")
 TOML = Form(TomlText.parse)
 
 

@@ -4,7 +4,8 @@ Agents' configuration files belong to people, so a load-and-dump round trip will
 indentation, escapes, number spellings, a byte order mark, line ends, and would drop duplicate keys. Of the
 libraries that edit in place, `json-source-edit` refuses duplicate keys (agents take the last one),
 `jsonc-edit` runs a Node.js process, and `json-five` prints the whole file anew. So: the standard library's
-own scanner finds where values end, and edits are splices.
+own scanner finds where values end, and edits are splices. Where an agent allows comments, the scanner reads a copy
+of the text in which they are blank.
 """
 
 from __future__ import annotations
@@ -44,8 +45,13 @@ class JsonText(ConfigText):
     def __init__(self, text: str) -> None:
         """`text` as decoded by `parse`. Raises NotJson."""
         self._text = text
-        self._root = _skip(text, len(BOM) if text.startswith(BOM) else 0)
-        self._value = _decode(text, self._root)
+        self._plain, self._strict = self._blanked(text)
+        self._root = _skip(self._strict, len(BOM) if text.startswith(BOM) else 0)
+        self._value = _decode(self._strict, self._root)
+
+    def _blanked(self, text: str) -> tuple[str, str]:
+        """The text with spaces in the place of comments, and that with spaces in the place of what else is not strict."""
+        return text, text
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -78,24 +84,35 @@ class JsonText(ConfigText):
         return type(self)(text[: part.value] + put + text[part.end :])
 
     def without(self, path: Path) -> Self:
-        """The document without the member or item at `path`, which is there."""
+        """The document without the member or item at `path`, which is there. A comment that stands beside it stays."""
         start, parts, end = self._container(path[:-1])
         index = self._find(parts, path[-1])
-        part = parts[index]
+        part, text = parts[index], self._text
+        comma = _skip(self._plain, part.end)
+        followed = self._plain[comma] == ","
+        before = parts[index - 1].end if index > 0 else start + 1
+        if not text[before : part.start].strip(" \t\r\n,"):
+            if index > 0:
+                return type(self)(text[:before] + text[part.end :])
+            if followed and len(parts) > 1:
+                return type(self)(text[: part.start] + text[_skip(text, comma + 1) :])
+            if not text[part.end : end - 1].strip():
+                return type(self)(text[:before] + text[end - 1 :])
+        # A comment stands around it: what is ours goes with the space before it, and one comma.
+        lead = before + len(text[before : part.start].rstrip())
+        if followed:
+            return type(self)(text[:lead] + text[comma + 1 :])
         if index > 0:
-            cut = (parts[index - 1].end, part.end)
-        elif len(parts) > 1:
-            cut = (part.start, parts[1].start)
-        else:
-            cut = (start + 1, end - 1)
-        return type(self)(self._text[: cut[0]] + self._text[cut[1] :])
+            before = self._plain.index(",", before)
+            return type(self)(text[:before] + text[before + 1 : lead] + text[part.end :])
+        return type(self)(text[:lead] + text[part.end :])
 
     # -- where things are
 
     def _start_of(self, path: Path) -> int:
         at = self._root
         for step in path:
-            parts, _ = _parts(self._text, at)
+            parts, _ = _parts(self._strict, at)
             at = parts[self._find(parts, step)].value
         return at
 
@@ -107,7 +124,7 @@ class JsonText(ConfigText):
 
     def _container(self, path: Path) -> tuple[int, list[_Part], int]:
         start = self._start_of(path)
-        parts, end = _parts(self._text, start)
+        parts, end = _parts(self._strict, start)
         return start, parts, end
 
     # -- how things look
@@ -128,10 +145,13 @@ class JsonText(ConfigText):
                 unit = pad[len(outer) :] if pad.startswith(outer) and len(pad) > len(outer) else self._unit()
                 added = f",{newline}{pad}{name}" + _on_lines(value, newline + pad, unit)
             return type(self)(text[:at] + added + text[at:])
-        if start != self._root and "\n" not in text[self._root :].rstrip():
+        if start != self._root and "\n" not in text[self._root :].rstrip() and not text[start + 1 : end - 1].strip():
             return type(self)(text[: start + 1] + name + self._on_one_line(value) + text[end - 1 :])
         unit = self._unit()
         pad = newline + outer + unit
+        if inside := text[start + 1 : end - 1].rstrip():  # comments and nothing else
+            at = start + 1 + len(inside)
+            return type(self)(text[:at] + f"{pad}{name}{_on_lines(value, pad, unit)}" + text[at:])
         added = f"{pad}{name}{_on_lines(value, pad, unit)}{newline}{outer}"
         return type(self)(text[: start + 1] + added + text[end - 1 :])
 
@@ -145,7 +165,7 @@ class JsonText(ConfigText):
         if not parts:
             return ":" if self._dense() else ": "
         last = parts[-1]
-        gap = self._text[_scanstring(self._text, last.start + 1, True)[1] : last.value]
+        gap = self._text[_scanstring(self._strict, last.start + 1, True)[1] : last.value]
         return gap if not gap.strip(" \t:") else ": "
 
     def _dense(self) -> bool:
@@ -153,6 +173,36 @@ class JsonText(ConfigText):
 
     def _on_one_line(self, value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":") if self._dense() else None)
+
+
+class JsonWithComments(JsonText):
+    """JSON in which the agent allows `//` and `/* */`."""
+
+    def _blanked(self, text: str) -> tuple[str, str]:
+        plain = _TOKEN.sub(_without_comment, text)
+        return plain, plain
+
+
+class JsoncText(JsonWithComments):
+    """JSON in which the agent allows comments and commas before a closing bracket."""
+
+    def _blanked(self, text: str) -> tuple[str, str]:
+        plain, _ = super()._blanked(text)
+        return plain, _LAST_COMMA.sub(lambda found: found[1] or f" {found[2]}", plain)
+
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_TOKEN = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMA = re.compile(rf"({_STRING})|,(\s*[\]}}])")
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    token = found[0]
+    if token.startswith('"'):
+        return token
+    if token.startswith("/*") and (len(token) < 4 or not token.endswith("*/")):
+        raise NotJson(found.string.count("\n", 0, found.start()) + 1, "a comment that does not end")
+    return re.sub(r"[^\r\n]", " ", token)
 
 
 def _skip(text: str, at: int) -> int:

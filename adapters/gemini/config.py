@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cems.adapters.base import AgentRecord, FileEdit, Launchers, Machine, WiredState, Wiring, Wish
-from cems.adapters.document import JSONC, Document
+from cems.adapters.document import JSON_WITH_COMMENTS, Document
 from cems.adapters.entries import Wires
 from cems.adapters.gemini.detect import at_folder, config_dir
 from cems.adapters.hook_groups import Hook, HookGroups
@@ -46,7 +46,7 @@ def wired(machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredS
 class _Files:
     def __init__(self, machine: Machine, launchers: Launchers) -> None:
         folder = config_dir(machine)
-        self.settings = Document(folder / "settings.json", JSONC)
+        self.settings = Document(folder / "settings.json", JSON_WITH_COMMENTS)
         self.hooks = HookGroups(self.settings, launchers, HOOKS)
         self.server = ToolServer(self.settings, launchers, "mcpServers", MANIFEST["server"])
         self.wires = Wires(folder, [(self.settings, self.hooks), (self.settings, self.server)])

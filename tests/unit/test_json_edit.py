@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import string
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cems.adapters.json_edit import JsonText, NotJson
+from cems.adapters.json_edit import JsoncText, JsonText, JsonWithComments, NotJson
 
 # A busy machine is no reason to fail.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -181,3 +183,69 @@ def test_an_unexpected_shape_is_refused_with_its_line() -> None:
 )  # fmt: skip
 def test_a_value_is_replaced_in_its_place(text: str, path: tuple[str | int, ...], value: Any, expected: str) -> None:
     assert bytes(JsonText(text).with_value(path, value)).decode() == expected
+
+
+# -- comments
+
+JSONC_TEXTS = [
+    '{\n  // mine\n  "model": "m", /* x */\n}\n',
+    "{ // one line comment\n}\n",
+    "{ /* block */ }",
+    '{\r\n\t"a": [1, 2,], // trailing\r\n\t"servers": { /* none yet */ },\r\n}',
+    '{"url": "https://x//y", "s": "/* no */, ]", "servers": {"other": 1, // it\n}}',
+    '{\n  "servers": {\n    // before\n    "other": {"a": 1} // after\n    // last\n  }\n}',
+    '// head\n{\n  "servers": {}\n}\n// tail\n',
+]
+
+
+@pytest.mark.parametrize("text", JSONC_TEXTS)
+def test_an_entry_goes_into_a_file_with_comments_and_out_to_the_identical_bytes(text: str) -> None:
+    before = JsoncText(text)
+    value = {"command": "x", "args": ["//", ","]}
+    with_ours = before if "servers" in text else before.with_member((), "servers", {})
+    with_ours = with_ours.with_member(("servers",), "cems", value)
+    assert with_ours.get(("servers", "cems")) == value
+    for comment in ("// mine", "/* x */", "// one line comment", "/* block */", "// trailing", "/* none yet */", "// it",
+                    "// before", "// after", "// last", "// head", "// tail"):  # fmt: skip
+        assert (comment in text) == (comment in bytes(with_ours).decode())
+    changed = with_ours.with_value(("servers", "cems"), {"command": "y"})
+    assert changed.get(("servers", "cems")) == {"command": "y"}
+    after = changed.without(("servers", "cems"))
+    if "servers" not in text:
+        after = after.without(("servers",))
+    assert bytes(after).decode() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1, /* ours: */ "cems": 2, /* theirs: */ "b": 3}', '{"a": 1, /* ours: */ /* theirs: */ "b": 3}'),
+        ('{\n "a": 1, // of a\n "cems": 2\n}', '{\n "a": 1 // of a\n}'),
+        ('{\n "a": 1, // of a\n "cems": 2,\n}', '{\n "a": 1, // of a\n}'),
+        ('{\n // of ours\n "cems": 2\n}', "{\n // of ours\n}"),
+        ('{\n "cems": 2, // beside\n // of b\n "b": 3\n}', '{\n // beside\n // of b\n "b": 3\n}'),
+    ],
+)
+def test_a_comment_that_stands_beside_our_entry_stays(text: str, expected: str) -> None:
+    after = JsoncText(text).without(("cems",))
+    assert bytes(after).decode() == expected
+    assert "cems" not in after.get()
+
+
+def test_what_is_no_comment_or_not_allowed_is_refused() -> None:
+    with pytest.raises(NotJson, match="does not end"):
+        JsoncText('{\n"a": 1 /* open\n}')
+    with pytest.raises(NotJson, match="comma before the closing bracket"):
+        JsonWithComments('{"a": 1, /* x */ }')
+    with pytest.raises(NotJson):
+        JsoncText('{"a": 1,, "b": 2}')
+    assert JsonWithComments('{"a": "// no", /* x */ "b": 1}').get() == {"a": "// no", "b": 1}
+
+
+@given(OBJECTS, st.randoms(use_true_random=False))
+def test_comments_anywhere_change_nothing_of_what_is_read(document: Any, chance: random.Random) -> None:
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    noisy = re.sub(
+        r'("(?:[^"\\]|\\.)*")|\n', lambda found: found[1] or chance.choice(["\n", " // c, ]\n", "/* } */\n"]), text
+    )
+    assert JsoncText(noisy).get() == JsonText(text).get()
