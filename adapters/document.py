@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cems.adapters.base import AgentRecord, ConfigUnreadable, FileEdit, read_file
+from cems.adapters.base import AgentRecord, ConfigUnreadable, FileEdit, digest, read_file
 from cems.adapters.config_text import ConfigText, NotReadable
 from cems.adapters.json_edit import JsoncText, JsonText, JsonWithComments
 from cems.adapters.toml_edit import TomlText
+from cems.adapters.yaml_edit import YamlText
 
 Step = str | int
+
+# A file that was there with nothing in it had most likely one of these in it.
+_BLANK = (b"", b"\n", b"\r\n", b"\xef\xbb\xbf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ JSON = Form(JsonText.parse, b"{}\n")
 JSON_WITH_COMMENTS = Form(JsonWithComments.parse, b"{}\n")
 JSONC = Form(JsoncText.parse, b"{}\n")
 TOML = Form(TomlText.parse)
+YAML = Form(YamlText.parse)
 
 
 class Document:
@@ -114,9 +119,12 @@ class Document:
     def removal(self, record: AgentRecord) -> FileEdit | None:
         """The edit that takes our entries out; it removes a file that we made and that holds nothing else."""
         edit, known = self.edit("take out what CEMS put there"), record.file(self.path)
-        if edit and known and not known.original and self.text.is_blank():
+        if not edit or not known or not self.text.is_blank():
+            return edit
+        if not known.original:
             return FileEdit(self.path, self.before, None, "remove the file CEMS made")
-        return edit
+        blank = next((data for data in _BLANK if digest(data) == known.original), edit.after)
+        return replace(edit, after=blank)
 
 
 def _pointer(steps: tuple[str, ...]) -> str:
