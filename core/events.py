@@ -26,7 +26,8 @@ class HookEvent:
     (a background task's notice, a tool's echo, a subagent's task). `held`: this version of the agent drops context given
     with this event, so it has to wait for the session's next tool, or prompt that is not held. `tool` is Claude's word for
     the tool (`Bash`, `Edit`, `mcp__server__tool`), whatever the agent calls it; `subject` what it is about to work on: a
-    command line, a path, else the input as JSON.
+    command line, a path, else the input as JSON. `replayed`: the agent shows its model again what it was given at this
+    session's earlier starts, so that it must not be given a second time.
     """
 
     agent: str
@@ -42,6 +43,7 @@ class HookEvent:
     subject: str = ""
     last_message: str = ""
     held: bool = False
+    replayed: bool = False
 
 
 class ContextFile(bytes):

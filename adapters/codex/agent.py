@@ -126,6 +126,8 @@ class Codex:
             tool=tool,
             subject=what,
             last_message=_text(payload, "last_assistant_message"),
+            # What hooks gave stands in the rollout as messages of its own.
+            replayed=kind == "session_start" and _text(payload, "source") == "resume",
         )
 
     def render(self, event: HookEvent, context: str) -> bytes:

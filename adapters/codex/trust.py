@@ -33,6 +33,16 @@ _SWITCHED_ON = "start `codex`, type /hooks and switch the hooks of CEMS on again
 KNOWN_VERSIONS = ("0.171.",)
 """Versions whose digests `digest_of` gives."""
 _SECONDS = 5.0
+# So that it calls nobody: its list of plugins comes from the network, and a proxy where nothing listens stops the rest.
+_QUIET = b"""\
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[features]
+plugins = false
+apps = false
+"""
+_NOWHERE = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
 # Codex's own time limit and the longest it allows, in seconds.
 _IN_A_TURN, _AT_THE_END = (600, 1 << 32), (1, 3)
 # Events whose hooks have no matcher, and those that may add context: what else stands in an entry does not count there.
@@ -121,13 +131,14 @@ def _same_file(one: str, other: Path) -> bool:
 def _asked(program: Path, hooks: bytes) -> dict[Place, str]:
     """The digest of each hook as this Codex works it out; empty when it does not say within some seconds.
 
-    It is given a folder of its own with a copy of `hooks.json` and nothing else, so that it neither writes into the
-    person's nor has an account to call anybody with.
+    It is given a folder of its own with a copy of `hooks.json` and settings that keep it quiet: it neither writes into the
+    person's nor has an account.
     """
     with tempfile.TemporaryDirectory(prefix="cems-codex-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "hooks.json").write_bytes(hooks)
-        environ = {"HOME": name, "CODEX_HOME": name, "PATH": os.environ.get("PATH", os.defpath)}
+        (folder / "config.toml").write_bytes(_QUIET)
+        environ = {"HOME": name, "CODEX_HOME": name, "PATH": os.environ.get("PATH", os.defpath), **_NOWHERE}
         try:
             process = subprocess.Popen(
                 [str(program), "app-server"],

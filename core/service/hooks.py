@@ -255,9 +255,9 @@ class HookService:
             self.sessions.take_back(session)
         if session.repeats_start(event.source, event.cwd):
             return ""
-        # A resumed or compacted session was told before; its profile must be the same text.
-        if not limit:
+        if not limit or (event.replayed and "profile" in session.shown.values()):
             return ""
+        # A resumed or compacted session was told before; its profile must be the same text.
         health = self._health() if event.source in ("", "startup", "clear") else ""
         if self._connection is None:
             return health

@@ -107,6 +107,7 @@ def test_every_recorded_input_is_read_by_its_script_only(path: Path) -> None:
         assert event.turn == payload.get("turn_id", "")
         assert event.source == SOURCES.get(path.stem, "")
         assert event.last_message == payload.get("last_assistant_message", "")
+        assert event.replayed is (path.stem == "SessionStart_resume")
         assert event.machine_turn is (path.stem == "UserPromptSubmit_of_a_subagent")
         if path.stem in TOOLS:
             assert (event.tool, event.subject) == TOOLS[path.stem]

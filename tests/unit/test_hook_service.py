@@ -353,6 +353,27 @@ def test_a_new_session_gets_the_profile_and_a_resumed_one_the_same_bytes(place: 
     assert run(place.hook("SessionStart", source="resume")) == first
 
 
+class Replays(ClaudeCode):
+    """An agent that keeps what it was given at a session's start, and shows it to its model again."""
+
+    def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
+        event = super().parse(script, payload)
+        return replace(event, replayed=event.source == "resume") if event else None
+
+
+def test_an_agent_that_replays_a_session_is_given_its_profile_once(place: Place) -> None:
+    place.hooks._agents = {"claude-code": Replays()}
+    run(place.prompt("hello"))
+    place.add("I prefer short answers.", category="preferences", everywhere=True)
+    # It was given none before: there was nothing, or CEMS was not there yet.
+    first = run(place.hook("SessionStart", source="resume"))
+    assert "short answers" in first
+    place.restart()
+    place.hooks._agents = {"claude-code": Replays()}
+    assert run(place.hook("SessionStart", source="resume")) == ""
+    assert run(place.hook("SessionStart", source="compact")) == first
+
+
 def test_what_the_profile_gave_no_prompt_gives_again(place: Place) -> None:
     place.add(PORT, category="decisions")
     assert PORT in run(place.hook("SessionStart", source="startup"))
