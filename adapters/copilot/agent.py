@@ -6,6 +6,7 @@ Imported by the daemon's first stage, so: standard library, and the wiring (`con
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,9 +43,12 @@ SCRIPTS: dict[str, tuple[EventKind, str]] = {
 
 _ANSWERED: tuple[EventKind, ...] = ("session_start", "prompt")
 _SESSIONS = "session-state"
-# Prompts that no person typed: a reminder of the program's, and the notice with which setup tries the hook.
-_MACHINE_PREFIXES = ("<system_reminder>", "<task-notification>")
+# Prompts that no person typed: what the program itself says, and the notice with which setup tries the hook.
+_MACHINE_PREFIXES = ("<system_reminder>", "<system_notification>", "<task-notification>")
 _OTHERS_KEYS = ("cursor_version", "conversation_id", "turn_id", "prompt_id")
+_RECORD = "events.jsonl"
+_NAME = re.compile(r"[\w-]+")
+_LONGEST_ANSWER = 100
 _NEWEST_BYTES = 256 * 1024
 _SERVER = "cems"
 
@@ -94,7 +98,7 @@ class Copilot:
             machine_turn=bool(payload.get("agent_id")) or prompt.lstrip().startswith(_MACHINE_PREFIXES),
             tool=tool,
             subject=subject(tool, given) if isinstance(given, dict | str) else "",
-            last_message=_last_message(transcript, session) if kind == "stop" else "",
+            last_message=_last_message(transcript, session, prompt) if kind in ("stop", "prompt") else "",
         )
 
     def render(self, event: HookEvent, context: str) -> bytes:
@@ -181,10 +185,14 @@ def _tool(name: str) -> str:
     return mcp_tool(server, tool) if dash and server == _SERVER else canonical({}, name)
 
 
-def _last_message(transcript: str, session: str) -> str:
-    """What the assistant said last, "" where the session's own record does not tell. The hook's input has no text."""
-    path = Path(transcript)
-    if not path.is_absolute() or path.parts[-3:] != (_SESSIONS, session, "events.jsonl"):
+def _last_message(transcript: str, session: str, prompt: str) -> str:
+    """What the assistant said last, "" where the session's own record does not tell: no input of a hook has it.
+
+    The record may be written only after `Stop`, so a prompt that can be an answer to it looks there again.
+    """
+    path = Path(transcript) if transcript else Path.home() / ".copilot" / _SESSIONS / session / _RECORD
+    known = path.is_absolute() and path.parts[-3:] == (_SESSIONS, session, _RECORD)
+    if not known or not _NAME.fullmatch(session) or len(prompt) > _LONGEST_ANSWER:
         return ""
     try:
         with path.open("rb") as file:

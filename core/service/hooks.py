@@ -318,7 +318,7 @@ class HookService:
     async def _recall(self, event: HookEvent, session: Session, scope: SessionScope, limit: int) -> str:
         prompt = event.prompt
         if _BARE_ASSENT.fullmatch(prompt):
-            prompt = session.last_message
+            prompt = event.last_message or session.last_message
         if limit <= 0 or not prompt.strip() or _SLASH_COMMAND.match(prompt) or self._searcher is None:
             return ""
         explanation = await self._recalled(self._searcher, prompt, scope, session.shown, limit)

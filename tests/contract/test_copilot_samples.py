@@ -120,13 +120,13 @@ def test_the_golden_answers() -> None:
     assert AGENT.render_verdict(tool, Verdict("warn", "no")) == b'{"additionalContext":"no"}'
 
 
-def test_what_was_said_last_is_read_from_the_recorded_session(tmp_path: Path) -> None:
+def test_what_was_said_last_is_read_from_the_recorded_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [json.loads(line) for line in (SAMPLES / "transcripts" / "events.jsonl").read_bytes().splitlines()]
     said = [line for line in lines if line["type"] == "assistant.message" and line["data"]["content"]]
     mine, subagents = ([line for line in said if bool(line.get("agentId")) is sub] for sub in (False, True))
     assert mine
     assert subagents, "the sample has a subagent, whose words are not the session's"
-    folder = tmp_path / "session-state" / "s-1"
+    folder = tmp_path / ".copilot" / "session-state" / "s-1"
     folder.mkdir(parents=True)
     # The subagent speaks last; a line that is still being written ends the file.
     text = [json.dumps(line) for line in (*lines, subagents[-1])]
@@ -142,8 +142,16 @@ def test_what_was_said_last_is_read_from_the_recorded_session(tmp_path: Path) ->
     event = AGENT.parse("cems_stop", stop)
     assert event is not None
     assert event.last_message == mine[-1]["data"]["content"]
+    # The record may come after the event: a short prompt looks again, in the folder that Copilot has by default.
+    monkeypatch.setenv("HOME", str(tmp_path))
+    asked = {key: value for key, value in stop.items() if key != "transcript_path"}
+    for prompt, session, found in (("yes", "s-1", True), ("yes " * 99, "s-1", False), ("yes", "../s-1", False)):
+        answer = {**asked, "hook_event_name": "UserPromptSubmit", "session_id": session, "prompt": prompt}
+        event = AGENT.parse("cems_user_prompts_submit", answer)
+        assert event is not None
+        assert bool(event.last_message) is found
     # Another file is never opened, whatever the input says.
-    for other in ("/etc/hosts", str(tmp_path / "session-state" / "s-2" / "events.jsonl"), "events.jsonl", ""):
+    for other in ("/etc/hosts", str(folder.parent / "s-2" / "events.jsonl"), "events.jsonl"):
         event = AGENT.parse("cems_stop", {**stop, "transcript_path": other})
         assert event is not None
         assert event.last_message == ""

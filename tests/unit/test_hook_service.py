@@ -189,6 +189,21 @@ def test_a_bare_yes_is_about_what_the_assistant_said_last(place: Place, prompt: 
     assert PORT in run(place.prompt(prompt))
 
 
+class TellsWithThePrompt(ClaudeCode):
+    """An agent whose prompts say what the assistant said before."""
+
+    def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
+        event = super().parse(script, payload)
+        return replace(event, last_message=f"Shall I look up {QUESTION}?") if event else None
+
+
+def test_a_bare_yes_is_about_what_the_prompts_own_event_says_before_what_a_stop_said(place: Place) -> None:
+    place.hooks.accept(TypedCommands(place.operations), {"claude-code": TellsWithThePrompt()}, place.policy)
+    place.add(PORT)
+    place.hooks.sessions.get("s1").last_message = "Shall I paint the fence green?"
+    assert PORT in run(place.prompt("yes"))
+
+
 def test_a_bare_yes_to_nothing_gets_nothing(place: Place) -> None:
     place.hooks.policy = RecallPolicy(gate_threshold=0.0)
     place.add("yes means yes, and we continue to go ahead")
