@@ -26,13 +26,12 @@ from cems.core.recall.candidate import Explanation
 from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, recall
 from cems.core.recall.profile import profile
 from cems.core.recall.render import Count, note, utf16_units
-from cems.core.rules.guard import Guard, folders_of
-from cems.core.rules.patterns import Call
 from cems.core.scope import SessionScope, project_scope, session_scope
 from cems.core.service.adapters import load_agents, recognised, registered_agents, takes_context
 from cems.core.service.ancestry import with_agents
 from cems.core.service.hook_failures import hook_failures
 from cems.core.service.sessions import Session, Sessions, Waiting
+from cems.core.service.tool_gate import ToolGate
 
 logger = logging.getLogger("cems.hooks")
 
@@ -83,7 +82,7 @@ class HookService:
         self.count: Count | None = None
         self._trouble = ""
         self._agents = dict(agents)
-        self._guard = Guard()
+        self._gate = ToolGate()
         self._connection: sqlite3.Connection | None = None
         self._searcher: Searcher | None = None
         self._commands: Commands | None = None
@@ -140,6 +139,7 @@ class HookService:
         agent, event = known[0], _storable(known[1])
         scope = _scope_of(event, context)
         self._hear(event, scope)
+        self._gate.hear(event, self.sessions.get(event.session), context)
         if event.kind == "pre_tool" and (answer := self._gated(agent, event, scope, context)):
             return answer
         limit = agent.context_limit(event) if takes_context(agent, context) else 0
@@ -188,14 +188,12 @@ class HookService:
         """What the person's gate rules say of a tool call, in the agent's shape; empty where it may run unremarked."""
         if self._connection is None:
             return b""
-        folders = folders_of(event.cwd or context.get("cwd", ""), _project_folders(context))
-        judged = self._guard.judge(self._connection, scope.readable, Call(event.tool, event.subject, folders))
-        answer = agent.render_verdict(event, judged.verdict) if judged else b""
-        if judged and answer:
-            logger.info("%s: %s by %d rules", event.tool[:40], judged.verdict.severity, len(judged.rules))
-            # Rules hold during a pause, in which nothing is kept.
-            if not self.pauses.read().now(scope.project):
-                self.sessions.give(self.sessions.get(event.session), [rule.memory for rule in judged.rules], "rule")
+        session, folders = self.sessions.get(event.session), [event.cwd or context.get("cwd", "")]
+        folders += _project_folders(context)
+        answer, rules = self._gate.answer(self._connection, agent, event, session, scope, folders)
+        # Rules hold during a pause, in which nothing is kept.
+        if rules and not self.pauses.read().now(scope.project):
+            self.sessions.give(session, rules, "rule")
         return answer
 
     def _stand(self, agent: HookAgent, event: HookEvent, scope: SessionScope) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cems.core.recall.feedback import Marks, of_all, of_memory
+from cems.core.rules.agreement import Agreement
 from cems.core.service.heard import SCHEMA as HEARD_SCHEMA
 from cems.core.service.heard import Heard, Sign
 
@@ -68,6 +69,7 @@ class Session:
     last_start: str = ""
     last_start_at: float = 0.0
     waiting: list[Waiting] = field(default_factory=list)
+    agreement: Agreement = field(default_factory=Agreement)
 
     def repeats_prompt(self, turn: str, prompt: str) -> bool:
         """Whether this prompt has been told already: a second file of hooks, or another agent's, names the same hook.

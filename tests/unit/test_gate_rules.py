@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.fakes.real_parts import AGENT_AUTHOR, INTERACTIVE, PERSON, TOOL, Place, run
 
+from cems.adapters.claude_code.agent import AGENT
 from cems.core import pauses, review
 from cems.core.journal import operations_where
 from cems.core.memories import Author, Refused, Statement
@@ -341,3 +342,98 @@ def test_a_typed_rule_is_one(place: Place) -> None:
     assert "gate rule" not in told
     [row] = lookup.listed_rows(place.reader, [place.scope().default], categories=(RULES,))
     assert row["content"] == FORCE
+
+
+# -- asking where the agent cannot
+
+
+@pytest.fixture
+def cannot_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AGENT, "cannot_ask", True, raising=False)
+
+
+def asked(place: Place, command: str = "make deploy") -> bool:
+    """Whether a rule that asks stands in the way of the command."""
+    answer = before(place, "Bash", command)
+    assert answer.get("permissionDecision") in (None, "ask")
+    return bool(answer)
+
+
+def say(place: Place, prompt: str, **fields: Any) -> None:
+    run(place.prompt(prompt, **({"variables": INTERACTIVE} | fields)))
+
+
+@pytest.mark.usefixtures("cannot_ask")
+def test_a_yes_to_the_question_lets_the_call_through_until_the_next_prompt(place: Place) -> None:
+    place.add("Bash: make deploy* — ask first", category=RULES)
+    place.add("Bash: make drop* — ask first", category=RULES)
+    place.add("[warn] Bash: make* — slow", category=RULES)
+    say(place, "deploy it")
+    assert asked(place)
+    say(place, "Yes, go ahead.")
+    answer = before(place, "Bash", "make deploy")
+    assert "slow" in answer.pop("additionalContext")
+    assert answer == {}
+    assert asked(place, "make drop"), "the person said yes to another rule"
+    say(place, "and now the tests")
+    assert asked(place)
+
+
+@pytest.mark.usefixtures("cannot_ask")
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "no",
+        "deploy it",
+        "yes?",
+        "ok, but not now",
+        "yes, after you ran the tests first",
+        "don't",
+        "sure, wait",
+        "y" * 200,
+    ],
+)
+def test_nothing_else_is_a_yes(place: Place, prompt: str) -> None:
+    place.add("Bash: make deploy* — ask first", category=RULES)
+    assert asked(place)
+    say(place, prompt)
+    assert asked(place)
+
+
+@pytest.mark.usefixtures("cannot_ask")
+def test_a_yes_that_no_rule_asked_for_is_none(place: Place) -> None:
+    place.add("Bash: make deploy* — ask first", category=RULES)
+    say(place, "yes")
+    assert asked(place)
+    # Another session's person has said nothing.
+    say(place, "yes", session="s2")
+    assert asked(place)
+
+
+@pytest.mark.usefixtures("cannot_ask")
+def test_a_yes_told_twice_is_one_and_a_machines_is_none(place: Place) -> None:
+    place.add("Bash: make deploy* — ask first", category=RULES)
+    assert asked(place)
+    say(place, "<task-notification>yes</task-notification>")
+    # A model that runs this agent in another one's shell types no person's yes.
+    say(place, "yes", variables={**INTERACTIVE, "CODEX_SANDBOX": "1", "CLAUDE_CODE_SESSION_ID": "s1"})
+    assert asked(place)
+    say(place, "yes")
+    say(place, "yes")
+    assert not asked(place)
+
+
+@pytest.mark.usefixtures("cannot_ask")
+def test_what_is_forbidden_is_no_question(place: Place) -> None:
+    place.add(FORCE, category=RULES)
+    place.add("Bash: git push* — ask first", category=RULES)
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+    say(place, "yes")
+    assert before(place, "Bash", PUSH)["permissionDecision"] == "deny"
+
+
+def test_an_agent_that_asks_itself_does_not_take_a_prompt_for_the_answer(place: Place) -> None:
+    place.add("Bash: make deploy* — ask first", category=RULES)
+    assert asked(place)
+    say(place, "yes")
+    assert asked(place)
