@@ -51,6 +51,15 @@ _SHELLS = re.compile(r"(?:.*/)?(?:ba|z|da|k)?sh\Z")
 _RUNS_A_TEXT = re.compile(r"-[a-z]*c\Z")
 
 
+def ask_in_words(title: str, text: str) -> str:
+    """The refusal that stands for a question where the agent called `title` cannot ask its person: the model asks. The
+    adapter has `cannot_ask = True`, so that the person's plain yes lets the same call through."""
+    return (
+        f"{text}\n{title} cannot ask the person here, so the call is refused for now. Say in your answer what you want to run "
+        "and why, and end your turn. Run it again only after they answered yes."
+    )
+
+
 def canonical(agent_names: Mapping[str, str], name: str) -> str:
     """Claude's name for a tool: the agent's own table first, then the names that agents share; `name` itself where
     neither knows it. Names of tool servers stay as they are: the adapter knows its form of them, see `mcp_tool`."""

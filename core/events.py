@@ -76,7 +76,8 @@ class HookAgent(Protocol):
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
         """Bytes for the standard output of a `pre_tool` hook; empty where this agent cannot do what the verdict says.
 
-        Where an agent cannot ask its person, `confirm` refuses and tells the model to ask.
+        Where an agent cannot ask its person, `confirm` refuses and tells the model to ask (`adapters.tools.ask_in_words`); its
+        adapter has `cannot_ask = True`, and the person's plain yes in the next prompt then lets the same call through.
         """
 
     def context_limit(self, event: HookEvent) -> int:

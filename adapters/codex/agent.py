@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cems.adapters.tools import BASH, EDIT, READ, canonical, subject
+from cems.adapters.tools import BASH, EDIT, READ, ask_in_words, canonical, subject
 from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
@@ -78,10 +78,6 @@ _MACHINE_PREFIXES = (
     "<turn_aborted>",
     "<task-notification>",
 )
-_CANNOT_ASK = (
-    "Codex cannot ask the person here, so the call is refused. Ask them: say what you want to run and why. If they want it, "
-    "they run it themselves, or change the rule with `cems rule` in a terminal."
-)
 
 
 class Codex:
@@ -90,6 +86,7 @@ class Codex:
     name = "codex"
     title = "Codex CLI"
     uses_shared_skills = True
+    cannot_ask = True
 
     # -- hooks
 
@@ -143,7 +140,7 @@ class Codex:
             return b""
         if verdict.severity == "warn":
             return _answer("PreToolUse", {"additionalContext": verdict.text})
-        reason = verdict.text if verdict.severity == "block" else f"{verdict.text}\n{_CANNOT_ASK}"
+        reason = verdict.text if verdict.severity == "block" else ask_in_words(self.title, verdict.text)
         return _answer("PreToolUse", {"permissionDecision": "deny", "permissionDecisionReason": reason})
 
     def context_limit(self, event: HookEvent) -> int:

@@ -167,4 +167,4 @@ def test_verdicts_are_what_codex_accepts_and_nothing_it_would_let_pass() -> None
     # `ask` is in the schema, and the program fails the hook for it and runs the tool.
     assert inner["permissionDecision"] == "deny"
     assert inner["permissionDecisionReason"].startswith("the person wants to be asked\n")
-    assert "Ask them" in inner["permissionDecisionReason"]
+    assert "Run it again only after they answered yes" in inner["permissionDecisionReason"]
