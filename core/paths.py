@@ -71,6 +71,10 @@ class Home:
         return self.root / "pauses.json"
 
     @property
+    def http_tokens(self) -> Path:
+        return self.root / "http-tokens.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "daemon.lock"
 

@@ -29,6 +29,7 @@ OUR_NAMES = frozenset(
         "install.conf",
         "endpoint",
         "pauses.json",
+        "http-tokens.json",
     )
 )
 OUR_BEGINNINGS = ("journal.db", "state.db", "daemon.", "proof-", "pauses.json.")

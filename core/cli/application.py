@@ -23,7 +23,8 @@ _MODULES = {
     "doctor": ("doctor", "health"),
     "pause": ("pause", "resume"),
     "settings": ("config",),
-    "service": ("daemon", "rebuild", "mcp"),
+    "service": ("daemon", "rebuild"),
+    "mcp": ("mcp",),
 }
 _MODULE_OF = {command: module for module, commands in _MODULES.items() for command in commands}
 _SECTIONS = {

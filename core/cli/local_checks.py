@@ -33,6 +33,7 @@ _PRIVATE_FILES = (
     "install.conf",
     "endpoint",
     "pauses.json*",
+    "http-tokens.json*",
     "daemon.lock",
 )
 _PRIVATE_FOLDERS = ("keys/*", "backups/*", "logs/*")

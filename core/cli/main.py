@@ -60,9 +60,9 @@ def usage_message(error: Exception) -> str:
 
 def _dispatch(words: list[str]) -> int:
     if words == ["mcp"]:
-        from cems.core.cli.service import mcp
+        from cems.core.cli.mcp import serve
 
-        return mcp()
+        return serve()
     from cems.core.cli.application import application
 
     command = application(words)

@@ -1,4 +1,4 @@
-"""`cems daemon`, `cems rebuild` and `cems mcp`: the processes behind the memory."""
+"""`cems daemon` and `cems rebuild`: the process behind the memory."""
 
 import sys
 import threading
@@ -48,7 +48,6 @@ Nothing is lost by it. Needed after the index was damaged or another embedding m
 Example:
   cems rebuild
 """
-_MCP_HELP = "Serve the memory as an MCP server on standard input and output."
 
 _START_SECONDS = 60.0
 _REBUILD_SECONDS = 6 * 3600.0
@@ -67,7 +66,6 @@ def register(app: typer.Typer) -> None:
     daemon.command("logs", help=_LOGS_HELP)(logs)
     app.add_typer(daemon, name="daemon")
     app.command("rebuild", help=_REBUILD_HELP)(rebuild)
-    app.command("mcp", help=_MCP_HELP)(mcp)
 
 
 def _daemon() -> None:
@@ -147,14 +145,6 @@ def rebuild(as_json: options.AsJson = False) -> int:
         count, seconds = int(answer.get("memories") or 0), float(answer.get("seconds") or 0.0)
         console.say(f"{console.plural(count, 'memory', 'memories')} indexed in {seconds:.1f} s")
     return DONE
-
-
-def mcp() -> int:
-    """Pass MCP messages between the agent and the daemon until the agent closes its end."""
-    from cems.core.service import mcp_proxy
-
-    result: object = mcp_proxy.main(str(asking.home().root))
-    return result if isinstance(result, int) else DONE
 
 
 def _started(as_json: bool, *, ran: bool) -> int:

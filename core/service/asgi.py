@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 from cems import __version__
 from cems.core.events import ContextFile
 from cems.core.service.ancestry import AGENTS, PEER
-from cems.core.service.context import HEADER, TO_FILE, decode, encode
+from cems.core.service.context import BOUND, HEADER, TO_FILE, decode, encode
 from cems.core.service.handover import is_newer
 from cems.core.service.logs import where
 
@@ -224,12 +224,12 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _context(headers: dict[bytes, bytes]) -> dict[str, str] | None:
-    """What the caller says about itself, without what only the kernel may say of it; None for an unreadable header."""
+    """What the caller says about itself, without what only we or the kernel may say of it; None for an unreadable header."""
     try:
         said = decode(headers.get(_CONTEXT_HEADER, b"").decode("ascii"))
     except ValueError:
         return None
-    return {key: value for key, value in said.items() if key not in (PEER, AGENTS)}
+    return {key: value for key, value in said.items() if key not in (PEER, AGENTS, BOUND)}
 
 
 def _with_context(scope: Scope, context: dict[str, str]) -> Scope:

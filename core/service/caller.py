@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from cems.core.agent_env import AGENT_VARIABLES
 from cems.core.service.ancestry import AGENTS, PEER, with_agents
+from cems.core.service.context import BOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """`client` is `cli`, `mcp`, `hook`, or empty for one that does not say; `agent` the name of the agent it runs under,
-    if any."""
+    if any; `project` the identity of the one project that its token is for, whatever its folder."""
 
     client: str = ""
     cwd: str = ""
@@ -25,6 +26,7 @@ class Caller:
     version: str = ""
     tty: bool = False
     roots: tuple[str, ...] = ()
+    project: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -74,6 +76,7 @@ def caller_from(context: Mapping[str, str]) -> Caller:
         session=context.get("session", "") or variables.get("CLAUDE_CODE_SESSION_ID", ""),
         version=context.get("version", ""),
         tty=context.get("tty") == "1",
+        project=context.get(BOUND, ""),
         roots=tuple(root for root in context.get("roots", "").split("\n") if root),
         variables=variables,
     )

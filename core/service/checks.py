@@ -28,6 +28,9 @@ async def run_checks(operations: Operations) -> list[Check]:
     for done, (name, check) in enumerate(_CHECKS.items()):
         await progress.report(done, len(_CHECKS), f"checking: {name}")
         checks.append(await check(operations))
+    if (http := operations.http) is not None and (http.wanted or http.failure):
+        found = http.failure or f"{len(http.tokens.all)} tokens, answered at {http.url}"
+        checks.append(_check("http", not http.failure, found, "free the port, or revoke the tokens: `cems mcp tokens`"))
     return checks
 
 

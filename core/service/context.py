@@ -4,6 +4,8 @@ Written by the hook process too, so: built-ins only. The form is the hex of NUL-
 """
 
 HEADER = "X-Cems-Context"
+BOUND = "bound_project"
+"""The project that a caller's token is for. The daemon's own word: from a caller it counts for nothing."""
 OWNER = "context_pid"
 """Key: the value of CONTEXT_PID, where that process has a file of ours."""
 TO_FILE = b"file"

@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cems.core.service.ancestry import PEER
-from cems.core.service.asgi import FrontDoor
+from cems.core.service.asgi import App
 
 GRACEFUL_SECONDS = 5
 KEEP_ALIVE_SECONDS = 60
@@ -47,7 +47,7 @@ def peer_pid(connection: Any) -> int:
 class HttpServer(uvicorn.Server):
     """uvicorn without its signal handling, which would end the process before the store is closed."""
 
-    def __init__(self, app: FrontDoor) -> None:
+    def __init__(self, app: App) -> None:
         super().__init__(
             uvicorn.Config(
                 app,

@@ -29,6 +29,7 @@ from cems.core.service.caller import Caller
 from cems.core.service.checks import run_checks
 from cems.core.service.history_operations import OPERATIONS as HISTORY
 from cems.core.service.hooks import STARTING, HookService
+from cems.core.service.http_operations import OPERATIONS as HTTP
 from cems.core.service.maintenance_operations import OPERATIONS as MAINTENANCE
 from cems.core.service.pause_operations import OPERATIONS as PAUSE
 from cems.core.service.pause_operations import refuse_while_paused
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from cems.core.config import Settings
     from cems.core.embedding import Embedder
     from cems.core.indexer import Indexer
+    from cems.core.service.mcp_http import McpHttp
 
 T = TypeVar("T")
 _MOST_AT_ONCE = 256
@@ -96,6 +98,7 @@ class Operations:
         self.embedder: Embedder | None = None
         self.without = STARTING
         self.settings: Settings | None = None
+        self.http: McpHttp | None = None
         self.began = time.monotonic()
         self._writer = writer
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -363,4 +366,4 @@ _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "promote", "mark", "search", "show", "why", "profile",
                  "summary", "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
-_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE, **RULES, **MAINTENANCE}
+_OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE, **RULES, **MAINTENANCE, **HTTP}

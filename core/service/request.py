@@ -8,7 +8,7 @@ from typing import Any
 
 from cems.core.memories import Author, Refused, Statement, Unusable
 from cems.core.memory import category_name, format_time, parse_time
-from cems.core.scope import Scope, SessionScope, session_scope
+from cems.core.scope import Scope, SessionScope, project_scope, session_scope
 from cems.core.service.caller import Caller
 from cems.core.timeline import Moment
 
@@ -25,7 +25,11 @@ class Request:
     def __init__(self, body: Mapping[str, Any], caller: Caller) -> None:
         self.body = body
         self.caller = caller
-        self.scope: SessionScope = session_scope(caller.cwd, caller.roots if caller.client == "mcp" else ())
+        self.scope: SessionScope = (
+            SessionScope(project_scope(caller.project))
+            if caller.project
+            else session_scope(caller.cwd, caller.roots if caller.client == "mcp" else ())
+        )
 
     @property
     def author(self) -> Author:

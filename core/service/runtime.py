@@ -31,7 +31,9 @@ from cems.core.service.adapters import load_agents, registered_agents
 from cems.core.service.commands import TypedCommands
 from cems.core.service.hooks import HookService
 from cems.core.service.housekeeping import keep_house
+from cems.core.service.http_tokens import HttpTokens
 from cems.core.service.logs import where
+from cems.core.service.mcp_http import McpHttp
 from cems.core.service.operations import Operations
 from cems.core.service.sessions import Sessions
 from cems.core.tokens import count_tokens
@@ -82,6 +84,7 @@ class Runtime:
         from cems.core.service.routes import build_app
 
         self.app: Any = build_app(self.operations)
+        self.http = self.operations.http = McpHttp(HttpTokens(home), self.app)
 
     async def startup(self) -> None:
         """Open the store in the event loop that will use it."""
@@ -109,6 +112,7 @@ class Runtime:
             asyncio.create_task(self._keep_sessions(self._hooks.sessions)),
             asyncio.create_task(keep_house(self.operations)),
             asyncio.create_task(self._learn_forgotten()),
+            asyncio.create_task(self.http.run()),
         ]
         if self._indexer is not None:
             tasks.append(asyncio.create_task(self._indexer.run()))
@@ -116,11 +120,14 @@ class Runtime:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
-                task.cancel()
+                # One that is leaving already must not be disturbed in closing what it holds.
+                if not task.cancelling():
+                    task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def busy(self) -> bool:
-        """Whether leaving now would leave work undone."""
-        return self._hooks.busy or (self._indexer is not None and self._indexer.busy)
+        """Whether leaving now would leave work undone, or shut out a client that cannot start a daemon."""
+        return self._hooks.busy or self.http.wanted or (self._indexer is not None and self._indexer.busy)
 
     def close(self) -> None:
         """Let the writer finish, then close every file."""

@@ -37,7 +37,7 @@ COMMANDS = [
     *("why", "status", "doctor", "health", "config", "daemon", "rebuild", "mcp"),
     "rule",
 ]
-GROUPS = {"daemon": "start", "rule": "add"}
+GROUPS = {"daemon": "start", "rule": "add", "mcp": "token"}
 
 
 @pytest.fixture
@@ -70,9 +70,8 @@ def test_every_command_has_help_and_json(home: Home, capsys: Capture, name: str)
     if name in GROUPS:
         assert main([name, GROUPS[name], "--help"]) == 0
         output = capsys.readouterr().out
-    if name != "mcp":
-        assert "--json" in output
-    if name not in {"mcp", "daemon", "health"}:
+    assert "--json" in output
+    if name not in {"daemon", "health"}:
         assert "Example" in output
 
 
