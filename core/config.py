@@ -7,6 +7,7 @@ import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import tomlkit
 from pydantic import Field, ValidationError, field_validator
@@ -16,6 +17,8 @@ from cems.core.paths import PRIVATE_DIR, PRIVATE_FILE, Home
 from cems.core.policy import RecallPolicy
 
 logger = logging.getLogger("cems.config")
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
@@ -60,7 +63,22 @@ class Settings(BaseSettings):
     embedding_cache: str = Field("", description="folder of downloaded fastembed models; only for models not bundled")
     embedding_download: bool = Field(False, description="allow fastembed to fetch a model that is not on this machine")
     embedding_threads: Annotated[int, Field(ge=1, le=16)] = Field(1, description="threads of the embedding model")
+    update_index: str = Field(
+        "",
+        description="a release index (PEP 691) for `cems update`: https, file or loopback http; empty: nothing is asked",
+    )
+    auto_update: bool | None = Field(
+        None,
+        description="1: `cems update` runs by itself, at most once a day and never during a session; 0: looks for no release",
+    )
     log_level: LogLevel = Field("INFO", description="detail of the daemon's log; no level logs a prompt")
+
+    @field_validator("update_index")
+    @classmethod
+    def _release_place(cls, value: str) -> str:
+        if value and not release_place(value):
+            raise ValueError("must be an https:// or file:/// address, or http:// of this machine itself")
+        return value
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -78,6 +96,23 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # What `load` passes in is the file's.
         return (env_settings, init_settings)
+
+
+def release_place(url: str) -> bool:
+    """Whether releases may be taken from there: nobody on the way can put another file in its place."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    match parts.scheme:
+        case "https":
+            return bool(host)
+        case "http":
+            return host in _LOOPBACK
+        case "file":
+            return not host and parts.path.startswith("/")
+    return False
 
 
 def load(home: Home) -> Settings:
@@ -168,6 +203,7 @@ def _unquoted(text: str) -> str:
 
 
 def _sentence(message: str) -> str:
+    message = message.removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 
 

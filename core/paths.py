@@ -75,6 +75,10 @@ class Home:
         return self.root / "http-tokens.json"
 
     @property
+    def update_note(self) -> Path:
+        return self.root / "update.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "daemon.lock"
 

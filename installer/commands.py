@@ -14,7 +14,7 @@ from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, FAILED, CommandError, usage
 from cems.core.paths import Home
 from cems.installer import agents as known_agents
-from cems.installer import apply, outcome, show, undo
+from cems.installer import apply, outcome, show, undo, update_command
 from cems.installer.agents import UnknownAgent
 from cems.installer.check import agent_checks, this_machine
 from cems.installer.files import CannotWrite, ChangedMeanwhile
@@ -60,6 +60,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command("setup", help=_SETUP_HELP)(setup)
     app.command("uninstall", help=_UNINSTALL_HELP)(uninstall)
+    update_command.register(app)
 
 
 def setup(

@@ -32,7 +32,7 @@ OUR_NAMES = frozenset(
         "http-tokens.json",
     )
 )
-OUR_BEGINNINGS = ("journal.db", "state.db", "daemon.", "proof-", "pauses.json.")
+OUR_BEGINNINGS = ("journal.db", "state.db", "daemon.", "proof-", "pauses.json.", "update.", "env.")
 
 
 class RecordUnreadable(Exception):

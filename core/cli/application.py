@@ -13,7 +13,7 @@ from cems.core.cli.failures import DONE
 _MODULES = {
     "remember": ("add", "remember"),
     "find": ("search", "recall", "list", "show"),
-    "change": ("edit", "update", "forget", "delete", "lift", "pin", "unpin", "share"),
+    "change": ("edit", "forget", "delete", "lift", "pin", "unpin", "share"),
     "review": ("review",),
     "purge": ("purge",),
     "rule": ("rule",),
@@ -21,6 +21,7 @@ _MODULES = {
     "why": ("why",),
     "status": ("status",),
     "doctor": ("doctor", "health"),
+    "debug": ("env", "debug"),
     "pause": ("pause", "resume"),
     "settings": ("config",),
     "service": ("daemon", "rebuild"),
@@ -45,7 +46,7 @@ _SECTIONS = {
         "undo",
         "rule",
     ),
-    "Look inside": ("history", "audit", "why", "status", "doctor", "health", "config"),
+    "Look inside": ("history", "audit", "why", "status", "doctor", "health", "config", "env", "debug"),
     "Run": ("pause", "resume", "daemon", "rebuild", "mcp"),
 }
 _EXTENSIONS = "cems.commands"
@@ -60,7 +61,7 @@ Examples:
   cems search how do we deploy
   cems why "ship the new version"
 
-Other names: remember = add, recall = search, update = edit, delete = forget.
+Other names: remember = add, recall = search, delete = forget, update ID = edit.
 Every command takes --json. `cems COMMAND --help` says more.
 
 Exit codes:
@@ -109,6 +110,8 @@ def application(words: Sequence[str]) -> Any:
     app.callback(invoke_without_command=False)(_root)
     if word in _MODULE_OF:
         _add_module(app, _MODULE_OF[word])
+    elif _updates_memory(words):
+        import_module("cems.core.cli.change").register_update(app)
     elif not word and {"--version", "-V"} & set(words):
         pass
     else:
@@ -116,6 +119,12 @@ def application(words: Sequence[str]) -> Any:
             _add_module(app, module)
         _add_extensions(app)
     return typer.main.get_command(app)
+
+
+def _updates_memory(words: Sequence[str]) -> bool:
+    """Whether it is `cems update ID …`: the program's update takes options without values only."""
+    named = [word for word in words if not word.startswith("-") or word == "-"]
+    return named[:1] == ["update"] and len(named) > 1
 
 
 def _show_version(wanted: bool) -> None:

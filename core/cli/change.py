@@ -12,6 +12,7 @@ import typer
 
 from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, NOTHING, REFUSED, USAGE, CommandError, usage
+from cems.core.cli.other_names import help_of
 
 Document = dict[str, Any]
 
@@ -80,13 +81,17 @@ Example:
 def register(app: typer.Typer) -> None:
     """Add this module's commands to the application."""
     app.command("edit", help=_EDIT_HELP)(edit)
-    app.command("update", help=_EDIT_HELP, hidden=True)(edit)
     app.command("forget", help=_FORGET_HELP)(forget)
-    app.command("delete", help=_FORGET_HELP, hidden=True)(forget)
+    app.command("delete", help=help_of("delete", _FORGET_HELP), hidden=True)(forget)
     app.command("lift", help=_LIFT_HELP)(lift)
     app.command("pin", help=_PIN_HELP)(pin)
     app.command("unpin", help=_UNPIN_HELP)(unpin)
     app.command("share", help=_SHARE_HELP)(share)
+
+
+def register_update(app: typer.Typer) -> None:
+    """Add `cems update ID …`, the other name of `cems edit`; without an ID it is the program's update."""
+    app.command("update", help=help_of("update", _EDIT_HELP), hidden=True)(edit)
 
 
 def edit(

@@ -23,7 +23,7 @@ Examples:
   cems doctor --json
 """
 _HEALTH_HELP = """\
-Say in one line whether all is well.
+Say in one line whether all is well: `cems doctor` in short.
 
 Exit code 0 when it is, 1 otherwise; `cems doctor` has the details.
 """
@@ -37,14 +37,20 @@ def register(app: typer.Typer) -> None:
 
 def doctor(as_json: options.AsJson = False) -> int:
     """Print every check."""
-    checks, agents = _checks()
-    problems = [check for check in checks if not check["ok"]]
+    found, agents = checks()
+    problems = [check for check in found if not check["ok"]]
     if as_json:
-        console.emit({"ok": not problems, "checks": checks, "agents": agents})
-        return FAILED if problems else DONE
+        console.emit({"ok": not problems, "checks": found, "agents": agents})
+    else:
+        say_checks(found, agents)
+    return FAILED if problems else DONE
+
+
+def say_checks(found: list[Document], agents: list[Document]) -> None:
+    """Each check in a line, with what to do; then the agents, then the sum of it."""
     titles = {agent["title"] for agent in agents}
     # An agent's row of the table says all that is to say where nothing is wrong.
-    shown = [check for check in checks if not check["ok"] or check["name"] not in titles]
+    shown = [check for check in found if not check["ok"] or check["name"] not in titles]
     width = max(len(str(check["name"])) for check in shown)
     for check in shown:
         mark = "ok     " if check["ok"] else console.warning("problem")
@@ -54,35 +60,35 @@ def doctor(as_json: options.AsJson = False) -> int:
             console.say(f"{' ' * 9}{' ' * width}  -> {console.one_line(str(check['fix']), 300)}")
     for line in agent_table(agents):
         console.say(line)
+    problems = sum(not check["ok"] for check in found)
     console.say()
-    console.say("all is well" if not problems else f"{console.plural(len(problems), 'problem')} found")
-    return FAILED if problems else DONE
+    console.say(f"{console.plural(problems, 'problem')} found" if problems else "all is well")
 
 
 def health(as_json: options.AsJson = False) -> int:
     """Print one line."""
-    checks, _ = _checks()
-    problems = [check for check in checks if not check["ok"]]
+    found, _ = checks()
+    problems = [check for check in found if not check["ok"]]
     if as_json:
-        console.emit({"ok": not problems, "checks": len(checks), "problems": problems})
+        console.emit({"ok": not problems, "checks": len(found), "problems": problems})
     elif problems:
         names = ", ".join(str(check["name"]) for check in problems)
         console.say(f"{console.plural(len(problems), 'problem')}: {console.one_line(names, 200)} (cems doctor)")
     else:
-        console.say(f"all is well ({len(checks)} checks)")
+        console.say(f"all is well ({len(found)} checks)")
     return FAILED if problems else DONE
 
 
-def _checks() -> tuple[list[Document], list[Document]]:
+def checks() -> tuple[list[Document], list[Document]]:
     """All checks, and the reports on agents that came with some of them."""
     from cems.core.cli import local_checks
 
     home = asking.home()
     # First, though shown second: a daemon that comes up withdraws the note about an earlier one that did not.
     daemon = local_checks.daemon(home)
-    checks = [*local_checks.files_and_settings(home), *daemon, *_contributed(home)]
-    agents = [check.pop("agent") for check in checks if "agent" in check]
-    return [{"name": "?", "ok": False, "detail": "", "fix": "", **check} for check in checks], agents
+    found = [*local_checks.files_and_settings(home), *daemon, *_contributed(home)]
+    agents = [check.pop("agent") for check in found if "agent" in check]
+    return [{"name": "?", "ok": False, "detail": "", "fix": "", **check} for check in found], agents
 
 
 def _contributed(home: Home) -> list[Document]:

@@ -6,6 +6,7 @@ import typer
 
 from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, NOTHING, usage
+from cems.core.cli.other_names import help_of
 
 Document = dict[str, Any]
 
@@ -57,7 +58,7 @@ _AsOf = Annotated[
 def register(app: typer.Typer) -> None:
     """Add this module's commands to the application."""
     app.command("search", help=_SEARCH_HELP)(search)
-    app.command("recall", help=_SEARCH_HELP, hidden=True)(search)
+    app.command("recall", help=help_of("recall", _SEARCH_HELP), hidden=True)(search)
     app.command("list", help=_LIST_HELP)(list_)
     app.command("show", help=_SHOW_HELP)(show)
 

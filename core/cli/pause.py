@@ -30,6 +30,10 @@ End the pause of the project of this folder; with --all the pause of everything.
 
 A project that was paused by itself stays so when `cems resume --all` ends the pause of everything.
 Only a person can do this: it is refused from inside an agent.
+
+\b
+Example:
+  cems resume
 """
 # The client's code for a daemon that could not load its second stage.
 _BROKEN = "broken"

@@ -7,6 +7,7 @@ import typer
 
 from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, REFUSED, usage
+from cems.core.cli.other_names import help_of
 
 Document = dict[str, Any]
 
@@ -31,7 +32,7 @@ scope, valid_from, valid_to, recorded_at, pin, confidence, and session and place
 def register(app: typer.Typer) -> None:
     """Add this module's commands to the application."""
     app.command("add", help=_ADD_HELP)(add)
-    app.command("remember", help=_ADD_HELP, hidden=True)(add)
+    app.command("remember", help=help_of("remember", _ADD_HELP), hidden=True)(add)
 
 
 def add(

@@ -121,7 +121,7 @@ def logs(
 ) -> int:
     """Print the daemon's log."""
     path = asking.home().logs / "daemon.log"
-    found = _last_lines(path, lines)
+    found = last_lines(path, lines)
     if as_json:
         console.emit({"file": str(path), "lines": found})
         return DONE
@@ -183,7 +183,8 @@ def _in_foreground(root: Path) -> int:
                 continue
 
 
-def _last_lines(path: Path, count: int) -> list[str]:
+def last_lines(path: Path, count: int) -> list[str]:
+    """The end of a text file; nothing where it cannot be read."""
     try:
         with path.open("rb") as file:
             end = file.seek(0, 2)

@@ -11,6 +11,7 @@ from cems.core.cli.agent_table import agents_in_short, span
 from cems.core.cli.failures import DONE, UNREACHABLE, CommandError
 from cems.core.paths import Home
 from cems.core.service.hook_failures import hook_failures
+from cems.core.updates import last_look
 
 Document = dict[str, Any]
 
@@ -88,6 +89,7 @@ def _without_daemon(home: Home, problem: str) -> Document:
         "agents": wired_agents(home),
         "scope": {"project": _project_here()},
         "paused": asking.paused(home),
+        "update": last_look(home).as_json(),
         "home": str(home.root),
     }
 
@@ -157,8 +159,15 @@ def _page(answer: Document) -> list[tuple[str, str]]:
             "hooks",
             console.warning(f"{console.plural(failures, 'failure')}; see cems doctor") if failures else "no failures",
         ),
+        ("update", _update(answer.get("update") or {})),
         ("agents", _agents(answer.get("agents") or {})),
     ]
+
+
+def _update(found: Document) -> str:
+    told = f"{console.visible(str(found['newest']))} is out; cems update installs it" if found.get("newest") else ""
+    problem = console.warning(console.one_line(str(found["problem"]), 200)) if found.get("problem") else ""
+    return "; ".join(part for part in (told, problem) if part)
 
 
 def _paused(pause: Document | None) -> str:

@@ -30,7 +30,7 @@ from cems.core.scope import USER
 from cems.core.service.adapters import load_agents, registered_agents
 from cems.core.service.commands import TypedCommands
 from cems.core.service.hooks import HookService
-from cems.core.service.housekeeping import keep_house
+from cems.core.service.housekeeping import keep_house, look_for_releases
 from cems.core.service.http_tokens import HttpTokens
 from cems.core.service.logs import where
 from cems.core.service.mcp_http import McpHttp
@@ -111,6 +111,7 @@ class Runtime:
         tasks = [
             asyncio.create_task(self._keep_sessions(self._hooks.sessions)),
             asyncio.create_task(keep_house(self.operations)),
+            asyncio.create_task(look_for_releases(self.operations)),
             asyncio.create_task(self._learn_forgotten()),
             asyncio.create_task(self.http.run()),
         ]

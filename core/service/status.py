@@ -11,6 +11,7 @@ from cems import __version__
 from cems.core.recall import lookup
 from cems.core.scope import project_name
 from cems.core.service.hook_failures import hook_failures
+from cems.core.updates import last_look
 
 if TYPE_CHECKING:
     from cems.core.service.operations import Operations
@@ -51,6 +52,7 @@ def status_json(operations: Operations, request: Request) -> dict[str, Any]:
         "review": lookup.count_where(operations.reader, request.scope.readable, lookup.WAITING),
         "hook_failures": len(hook_failures(operations.home, _WEEK)),
         "sessions": operations.hooks.sessions.alive(),
+        "update": last_look(operations.home).as_json(),
         "heard": operations.hooks.sessions.heard(),
         "paused": operations.hooks.pauses.read().as_json(request.scope.project),
         "scope": {"project": project_name(project) if project else None, "readable": list(request.scope.readable)},

@@ -34,7 +34,7 @@ Capture = pytest.CaptureFixture[str]
 COMMANDS = [
     *("add", "search", "list", "show", "edit", "forget", "lift", "pin", "unpin", "share"),
     *("retract", "undo", "history", "audit"),
-    *("why", "status", "doctor", "health", "config", "daemon", "rebuild", "mcp"),
+    *("why", "status", "doctor", "health", "config", "env", "debug", "pause", "resume", "daemon", "rebuild", "mcp"),
     "rule",
 ]
 GROUPS = {"daemon": "start", "rule": "add", "mcp": "token"}
