@@ -107,11 +107,13 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What to set up. Unless `repair`, what `known` lists and the person has since taken out stays out."""
+    """What to set up. Unless `repair`, what `known` lists and the person has since taken out stays out. `project` is a
+    folder in which the person asked for a project rule."""
 
     known: AgentRecord | None = None
     permissions: bool = True
     repair: bool = False
+    project: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

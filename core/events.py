@@ -27,7 +27,7 @@ class HookEvent:
     with this event, so it has to wait for the session's next tool, or prompt that is not held. `tool` is Claude's word for
     the tool (`Bash`, `Edit`, `mcp__server__tool`), whatever the agent calls it; `subject` what it is about to work on: a
     command line, a path, else the input as JSON. `replayed`: the agent shows its model again what it was given at this
-    session's earlier starts, so that it must not be given a second time.
+    session's earlier starts, so that it must not be given a second time; of a `pre_compact`: after the compaction too.
     """
 
     agent: str

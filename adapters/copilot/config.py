@@ -10,7 +10,7 @@ from typing import Any
 
 from cems.adapters.base import AgentRecord, FileEdit, Launchers, Machine, WiredState, Wiring, Wish
 from cems.adapters.copilot.detect import at_folder, config_dir
-from cems.adapters.document import Document
+from cems.adapters.document import JSONC, Document
 from cems.adapters.entries import Wires
 from cems.adapters.hook_groups import Hook
 from cems.adapters.hook_list import HookList
@@ -47,7 +47,7 @@ class _Files:
     def __init__(self, machine: Machine, launchers: Launchers) -> None:
         folder = config_dir(machine)
         self.file = Document(folder / "hooks" / "cems.json")
-        self.servers = Document(folder / "mcp-config.json")
+        self.servers = Document(folder / "mcp-config.json", JSONC)
         self.hooks = HookList(self.file, launchers, HOOKS)
         self.server = ToolServer(self.servers, launchers, "mcpServers", MANIFEST["server"])
         self.wires = Wires(folder, [(self.file, self.hooks), (self.servers, self.server)])

@@ -179,7 +179,7 @@ class HookService:
                 return self._what_waits(session, limit)
             case "pre_compact" if event.source in _FRESH_CONTEXT:
                 # Nothing else tells of it: what was given is about to be gone, what waits is not.
-                self.sessions.take_back(session, given_only=True)
+                self.sessions.take_back(session, given_only=True, but="profile" if event.replayed else "")
             case "stop" if event.last_message:
                 session.last_message = event.last_message[-_LAST_MESSAGE:]
         return ""
@@ -260,8 +260,8 @@ class HookService:
         if self._connection is None:
             return health
         room = limit - max(utf16_units(health), _NOTE_UNITS) - 1
-        standing = {each for each, how in session.shown.items() if how == "standing"}
-        text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count, without=standing)
+        told = {each for each, how in session.shown.items() if event.replayed or how == "standing"}
+        text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count, without=told)
         waits = "" if health or event.source != "startup" else self._waiting_for_review(self._connection, scope)
         return self._give(event, session, "\n".join(part for part in (text, health or waits) if part), ids, "profile")
 

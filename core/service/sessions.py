@@ -65,6 +65,7 @@ class Session:
     shown: dict[str, str] = field(default_factory=dict)
     last_message: str = ""
     last_turn: str = ""
+    last_prompt: str = ""
     last_turn_at: float = 0.0
     last_start: str = ""
     last_start_at: float = 0.0
@@ -74,9 +75,11 @@ class Session:
     def repeats_prompt(self, turn: str, prompt: str) -> bool:
         """Whether this prompt has been told already: a second file of hooks, or another agent's, names the same hook.
         Where the agent gives its turns no name, an equal prompt within moments is the same one."""
-        now, name = time.monotonic(), turn or prompt
-        repeats = name == self.last_turn and (bool(turn) or now - self.last_turn_at < _SAME_MOMENT)
-        self.last_turn, self.last_turn_at = name, now
+        now = time.monotonic()
+        unnamed = not (turn and self.last_turn)
+        moment = unnamed and prompt == self.last_prompt and now - self.last_turn_at < _SAME_MOMENT
+        repeats = moment or (bool(turn) and turn == self.last_turn)
+        self.last_turn, self.last_prompt, self.last_turn_at = turn, prompt, now
         return repeats
 
     def repeats_start(self, source: str, cwd: str) -> bool:
@@ -140,14 +143,15 @@ class Sessions:
         with self._lock:
             return self._heard.as_json()
 
-    def take_back(self, session: Session, *, given_only: bool = False) -> None:
+    def take_back(self, session: Session, *, given_only: bool = False, but: str = "") -> None:
         """The model's context was compacted or cleared: what it had been given is gone from it. `given_only`: in the
-        middle of a turn, which still counts as told, and what waits for its next tool still goes there."""
+        middle of a turn, which still counts as told, and what waits for its next tool still goes there. `but` is how what
+        is not gone was given."""
         with self._lock:
-            session.shown.clear()
+            session.shown = {memory: how for memory, how in session.shown.items() if how == but}
             if not given_only:
                 session.waiting.clear()
-                session.last_turn = ""
+                session.last_turn = session.last_prompt = ""
             self._emptied.add(session.id)
             self._dirty.add(session.id)
 

@@ -1,0 +1,8 @@
+"""Cursor's `beforeSubmitPrompt`: a prompt was sent and the model has not seen it yet."""
+
+from cems.core.service import hook_client
+
+
+def main(home: str) -> None:
+    """Ask the daemon of `home` and end the process; the launcher `cems-hook cems_user_prompts_submit` calls it."""
+    hook_client.main("cems_user_prompts_submit", home)
