@@ -13,12 +13,24 @@ from typing import Any, Protocol
 
 from cems.adapters import own_files
 from cems.adapters.base import AgentRecord, FileEdit, WiredState, Wiring, Wish
-from cems.adapters.document import Document
 from cems.adapters.own_files import Bundle
 
 
+class EditedFile(Protocol):
+    """A file that is being edited: a `Document`, or a `MarkedFile`."""
+
+    def edit(self, summary: str) -> FileEdit | None:
+        """The edit of the file so far; None when nothing changed."""
+
+    def remove_emptied(self, record: AgentRecord, otherwise: tuple[str, ...]) -> None:
+        """Take out the containers that were made for our entries and are empty now."""
+
+    def removal(self, record: AgentRecord) -> FileEdit | None:
+        """The edit that takes our entries out."""
+
+
 class Part(Protocol):
-    """Some entries of ours in one document, by their names."""
+    """Some entries of ours in one file, by their names."""
 
     def wanted(self) -> list[str]:
         """Names of the entries that should be there."""
@@ -54,7 +66,7 @@ class Wires:
     def __init__(
         self,
         folder: Path,
-        parts: Sequence[tuple[Document, Part]],
+        parts: Sequence[tuple[EditedFile, Part]],
         bundles: Sequence[Bundle] = (),
     ) -> None:
         self.folder = folder
@@ -114,7 +126,7 @@ class Wires:
     def wired(self, problems: Sequence[str] = ()) -> WiredState:
         return WiredState((*self._present(), *own_files.present(self._bundles)), tuple(problems))
 
-    def _summary(self, document: Document, added: set[str]) -> str:
+    def _summary(self, document: EditedFile, added: set[str]) -> str:
         said = [part.summary(added) for of, part in self._parts if of is document]
         return "; ".join(each for each in said if each) or "brought up to date"
 

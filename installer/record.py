@@ -30,6 +30,7 @@ OUR_NAMES = frozenset(
         "endpoint",
         "pauses.json",
         "http-tokens.json",
+        "run",
     )
 )
 OUR_BEGINNINGS = ("journal.db", "state.db", "daemon.", "proof-", "pauses.json.", "update.", "env.")

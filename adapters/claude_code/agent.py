@@ -94,6 +94,8 @@ class ClaudeCode:
         from another agent's has that agent's.
         """
         session = _text(payload, "session_id")
+        if not _text(payload, "hook_event_name"):
+            return False
         named = variables.get("CLAUDE_CODE_SESSION_ID", "")
         if session and named == session:
             return True

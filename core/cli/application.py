@@ -23,6 +23,7 @@ _MODULES = {
     "doctor": ("doctor", "health"),
     "debug": ("env", "debug"),
     "pause": ("pause", "resume"),
+    "run": ("run",),
     "settings": ("config",),
     "service": ("daemon", "rebuild"),
     "mcp": ("mcp",),
@@ -47,7 +48,7 @@ _SECTIONS = {
         "rule",
     ),
     "Look inside": ("history", "audit", "why", "status", "doctor", "health", "config", "env", "debug"),
-    "Run": ("pause", "resume", "daemon", "rebuild", "mcp"),
+    "Run": ("run", "pause", "resume", "daemon", "rebuild", "mcp"),
 }
 _EXTENSIONS = "cems.commands"
 _OTHER_SECTION = "Set up"

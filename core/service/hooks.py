@@ -26,11 +26,13 @@ from cems.core.recall.candidate import Explanation
 from cems.core.recall.engine import KeywordSearcher, Patient, Searcher, recall
 from cems.core.recall.profile import profile
 from cems.core.recall.render import Count, note, utf16_units
-from cems.core.scope import SessionScope, project_scope, session_scope
+from cems.core.scope import Scope, SessionScope, project_scope, session_scope
+from cems.core.service import standing
 from cems.core.service.adapters import load_agents, recognised, registered_agents, takes_context
 from cems.core.service.ancestry import with_agents
 from cems.core.service.hook_failures import hook_failures
 from cems.core.service.sessions import Session, Sessions, Waiting
+from cems.core.service.standing import has_standing, stand
 from cems.core.service.tool_gate import ToolGate
 
 logger = logging.getLogger("cems.hooks")
@@ -51,7 +53,6 @@ _COMMAND_SECONDS = 0.7
 VECTOR_SECONDS = 0.5
 """How long a prompt waits for the search by meaning before it is answered by words."""
 _LAST_MESSAGE = 600
-_STANDING_UNITS = 9_500
 _DAY = 86_400.0
 _NOTE_UNITS = 400
 """Kept free beside the profile for our own notes, so that it is the same text with them and without."""
@@ -143,7 +144,9 @@ class HookService:
         if event.kind == "pre_tool" and (answer := self._gated(agent, event, scope, context)):
             return answer
         limit = agent.context_limit(event) if takes_context(agent, context) else 0
-        self._stand(agent, event, scope)
+        if event.kind in ("session_start", "prompt") and has_standing(agent):
+            everywhere = self.stand(agent, scope.project)
+            self.sessions.give(self.sessions.get(event.session), everywhere, standing.HOW)
         text = await self._text(event, scope, context, limit)
         return agent.render(event, text) if text else b""
 
@@ -196,20 +199,18 @@ class HookService:
             self.sessions.give(session, rules, "rule")
         return answer
 
-    def _stand(self, agent: HookAgent, event: HookEvent, scope: SessionScope) -> None:
-        """What holds for the person everywhere, in the file that the agent reads in every session, if it has one."""
-        write = getattr(agent, "write_standing", None)
-        if write is None or self._connection is None or event.kind not in ("session_start", "prompt"):
-            return
-        session, text, ids = self.sessions.get(event.session), "", list[str]()
-        if not self.pauses.read().now(scope.project):
-            # Not counted in tokens, since that is another number in the first stage: the same memories, the same text.
-            text, ids = profile(self._connection, SessionScope(None), self.policy, max_units=_STANDING_UNITS)
-        try:
-            if write(self.home, text):
-                self.sessions.give(session, ids, "standing")
-        except Exception as error:  # noqa: BLE001 - another agent's file may be anything; the prompt is answered all the same
-            logger.error("the standing file of %s was not written (%s)", event.agent, type(error).__name__)
+    def stand(self, agent: HookAgent, project: Scope | None = None) -> list[str]:
+        """Bring the file up to date that the agent reads in every session; the memories in it. None are in it where CEMS is
+        paused."""
+        if self._connection is None or not has_standing(agent):
+            return []
+        policy = None if self.pauses.read().now(project) else self.policy
+        return stand(self.home, agent, self._connection, policy)
+
+    def stand_everywhere(self) -> None:
+        """After a change that must be seen at once, in no session's time."""
+        for agent in self._agents.values():
+            self.stand(agent)
 
     def _give(self, event: HookEvent, session: Session, text: str, memories: Sequence[str], how: str) -> str:
         """`text`, noted as given; or, where the agent would drop it, nothing yet."""
@@ -260,7 +261,7 @@ class HookService:
         if self._connection is None:
             return health
         room = limit - max(utf16_units(health), _NOTE_UNITS) - 1
-        told = {each for each, how in session.shown.items() if event.replayed or how == "standing"}
+        told = {each for each, how in session.shown.items() if event.replayed or how == standing.HOW}
         text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count, without=told)
         waits = "" if health or event.source != "startup" else self._waiting_for_review(self._connection, scope)
         return self._give(event, session, "\n".join(part for part in (text, health or waits) if part), ids, "profile")

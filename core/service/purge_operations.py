@@ -66,6 +66,7 @@ async def clean_files(operations: Operations) -> list[str]:
         ("the journal", lambda: operations.on_writer(clean_journal, operations.journal.connection)),
         ("the store", lambda: _clean_store(operations)),
         ("the session table", lambda: asyncio.to_thread(operations.hooks.sessions.compact)),
+        ("what agents read in every session", lambda: asyncio.to_thread(operations.hooks.stand_everywhere)),
         ("what was set aside", lambda: asyncio.to_thread(_remove_set_aside, home)),
         ("the backups", lambda: asyncio.to_thread(backups.replace_all, home)),
     ]

@@ -20,6 +20,8 @@ OUTER: Mapping[str, Mapping[str, str]] = {
     "claude-code": {"CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "cli", "CLAUDE_CODE_SESSION_ID": SESSION},
     "codex": {"CODEX_SANDBOX": "seatbelt", "CODEX_THREAD_ID": SESSION},
     "gemini": {"GEMINI_CLI": "1", "GEMINI_SESSION_ID": SESSION},
+    "claude-code without a session": {"CLAUDECODE": "1"},
+    "goose": {"GOOSE_TERMINAL": "1"},
     "opencode": {"OPENCODE": "1"},
     "a terminal in Cursor": {"CURSOR_TRACE_ID": "x"},
 }

@@ -140,6 +140,11 @@ class Agent(ABC):
         del environment["CEMS_HOME"]
         return environment
 
+    @property
+    def start(self) -> Sequence[str]:
+        """The command that starts it, before its arguments."""
+        return [str(self.program)]
+
     def ask(
         self,
         prompt: str,
@@ -179,7 +184,7 @@ class Agent(ABC):
     def running(self, arguments: Sequence[str], cwd: Path, timeout: float) -> Iterator[subprocess.Popen[str]]:
         """The program with these arguments; ended with all it started when the block fails or time is up."""
         process = subprocess.Popen(
-            [str(self.program), *arguments],
+            [*self.start, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tests.e2e.agent import Agent, Outcome
 
@@ -31,12 +32,22 @@ class Goose(Agent):
     executable = "goose"
     own = (".config/goose/", ".local/share/goose/", ".local/state/goose/")
 
+    by_cems = False
+    """Whether a person starts it by `cems run goose`."""
+
+    extra: Mapping[str, str] = MappingProxyType({})
+    """Variables that a person has set besides."""
+
     def configure(self) -> None:
         self.file(".config/goose/config.yaml").write_text(_CONFIG.format(url=self.model.url))
 
     @property
     def variables(self) -> Mapping[str, str]:
-        return {"OPENAI_API_KEY": "dummy", "GOOSE_DISABLE_KEYRING": "1"}
+        return {"OPENAI_API_KEY": "dummy", "GOOSE_DISABLE_KEYRING": "1", **self.extra}
+
+    @property
+    def start(self) -> Sequence[str]:
+        return [str(self.sandbox.home / ".local" / "bin" / "cems"), "run", "goose"] if self.by_cems else super().start
 
     def command(self, prompt: str, resume: str | None) -> Sequence[str]:
         continued = ["--resume", "--session-id", resume] if resume else []
