@@ -74,6 +74,8 @@ class Goose:
             last_message=_text(payload, "last_assistant_message"),
             # Its file is read with a prompt only.
             held=kind == "session_start",
+            # It keeps what stood beside a prompt, and shows it to its model again.
+            replayed=kind == "session_start",
         )
 
     def render(self, event: HookEvent, context: str) -> bytes:

@@ -63,6 +63,7 @@ def test_context_goes_into_the_file_with_a_prompt_and_waits_for_one_at_the_start
     assert isinstance(answer, ContextFile)
     assert answer == "block ü 😀 \ufffd!".encode()
     assert read("SessionStart").held
+    assert read("SessionStart").replayed
     assert AGENT.context_limit(read("SessionStart")) == AGENT.context_limit(read("UserPromptSubmit")) > 0
     # A limit in UTF-16 units is at most three times as many bytes, and Goose reads 65,536.
     assert AGENT.context_limit(read("UserPromptSubmit")) * 3 < 65_536
