@@ -80,6 +80,9 @@ class Agent(ABC):
     own: ClassVar[Sequence[str]]
     """Starts of the paths in a home that the program itself writes to."""
 
+    settings_files: ClassVar[Sequence[str]]
+    """What holds the person's settings, and is there before CEMS is."""
+
     patience: ClassVar[float] = 60
     """Seconds a turn may take, on a machine with much else to do."""
 
@@ -118,6 +121,14 @@ class Agent(ABC):
     @abstractmethod
     def add_server(self, name: str, command: Sequence[str]) -> None:
         """Write a person's own MCP server into the agent's settings."""
+
+    def approve(self) -> None:
+        """What a person has to do in the program itself once CEMS is set up; mostly nothing."""
+        return
+
+    def settings(self) -> dict[str, str]:
+        """What the person's settings say, by file; without what the program itself writes among them."""
+        return {name: (self.sandbox.home / name).read_text() for name in self.settings_files}
 
     def allowing(self, tools: Sequence[str]) -> Sequence[str]:
         """The arguments that let the model use these tools unasked. Most are run so that it may use every tool."""

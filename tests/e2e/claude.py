@@ -54,6 +54,7 @@ class Claude(Agent):
     executable = "claude"
     # A log about each tool server is among them.
     own = (".claude/", ".claude.json", ".cache/claude-cli-nodejs")
+    settings_files = ()
     turn_class = ClaudeTurn
 
     def configure(self) -> None:

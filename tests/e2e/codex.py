@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from tests.e2e.agent import Agent, Outcome, json_lines
 
@@ -28,14 +32,16 @@ enabled = false
 plugins = false
 """
 
+_TRUST = re.compile(r"^\[hooks\.state[^\n]*\n(?:trusted_hash = [^\n]*\n)?\n*", re.MULTILINE)
+
 
 class Codex(Agent):
-    """`bypass_hook_trust`: hooks run though nobody reviewed them in Codex, which without it skips them silently."""
+    """Skips every hook that nobody has trusted, without a word; `approve` is what a person does for it."""
 
     name = "codex"
     executable = "codex"
     own = (".codex/",)
-    bypass_hook_trust = False
+    settings_files = (".codex/config.toml",)
 
     def configure(self) -> None:
         self.file(".codex/config.toml").write_text(_CONFIG.format(url=self.model.url))
@@ -44,9 +50,49 @@ class Codex(Agent):
     def variables(self) -> Mapping[str, str]:
         return {"FAKE_KEY": "dummy"}
 
+    def hooks(self) -> list[dict[str, Any]]:
+        """Every hook as Codex itself lists it: `key`, `command`, `currentHash`, `trustStatus` and more."""
+        with self._server() as call:
+            return _hooks(call)
+
+    def approve(self) -> None:
+        """Trust every hook, with the call that its own review (`Trust all and continue`) makes."""
+        with self._server() as call:
+            trusted = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in _hooks(call)}
+            edit = {"keyPath": "hooks.state", "mergeStrategy": "upsert", "value": trusted}
+            call("config/batchWrite", {"edits": [edit]})
+            assert {hook["trustStatus"] for hook in _hooks(call)} <= {"trusted"}
+
+    def settings(self) -> dict[str, str]:
+        # Whom a person trusts stands among them.
+        return {name: _TRUST.sub("", text).rstrip("\n") for name, text in super().settings().items()}
+
+    @contextmanager
+    def _server(self) -> Iterator[Callable[[str, object], Any]]:
+        """Codex as a server of its own screens, and how to call it."""
+        with self.running(["app-server"], self.sandbox.home, self.patience) as process:
+            stdin, stdout = process.stdin, process.stdout
+            assert stdin is not None
+            assert stdout is not None
+            numbers = itertools.count()
+
+            def call(method: str, params: object) -> Any:
+                number = next(numbers)
+                stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
+                stdin.flush()
+                for line in stdout:
+                    answer = json.loads(line)
+                    if answer.get("id") == number:
+                        return answer["result"]
+                raise AssertionError(f"Codex did not answer {method}")
+
+            call("initialize", {"clientInfo": {"name": "tests", "version": "1"}})
+            stdin.write(json.dumps({"jsonrpc": "2.0", "method": "initialized"}) + "\n")
+            yield call
+            process.communicate()
+
     def command(self, prompt: str, resume: str | None) -> Sequence[str]:
         options = ["--json", "--skip-git-repo-check", "-c", 'sandbox_mode="danger-full-access"']
-        options += ["--dangerously-bypass-hook-trust"] if self.bypass_hook_trust else []
         return ["exec", *(["resume", resume] if resume else []), *options, prompt]
 
     def outcome(self, stdout: str, stderr: str) -> Outcome:
@@ -65,3 +111,10 @@ class Codex(Agent):
             config.write(
                 f"\n[mcp_servers.{name}]\ncommand = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n"
             )
+
+
+def _hooks(call: Callable[[str, object], Any]) -> list[dict[str, Any]]:
+    (folder,) = call("hooks/list", {"cwds": ["/"]})["data"]
+    assert not folder["errors"], folder["errors"]
+    hooks: list[dict[str, Any]] = folder["hooks"]
+    return hooks

@@ -12,6 +12,7 @@ class Copilot(Agent):
     name = "copilot"
     executable = "copilot"
     own = (".copilot/", ".cache/copilot", ".cache/Microsoft")
+    settings_files = (".copilot/settings.json",)
 
     def configure(self) -> None:
         self.write_json(".copilot/settings.json", {"banner": "never"})

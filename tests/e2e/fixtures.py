@@ -67,8 +67,9 @@ def start(request: pytest.FixtureRequest, model: FakeModel) -> Starter:
 
 
 def with_cems(agent: A) -> A:
-    """The same agent, after `cems setup` in its home."""
+    """The same agent, after `cems setup` in its home and what a person then does in the agent."""
     agent.sandbox.cems("setup", "--yes", "--no-prove").ok()
+    agent.approve()
     return agent
 
 

@@ -12,6 +12,7 @@ class Gemini(Agent):
     name = "gemini"
     executable = "gemini"
     own = (".gemini/",)
+    settings_files = (".gemini/settings.json",)
 
     def configure(self) -> None:
         self.write_json(

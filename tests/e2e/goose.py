@@ -31,6 +31,7 @@ class Goose(Agent):
     name = "goose"
     executable = "goose"
     own = (".config/goose/", ".local/share/goose/", ".local/state/goose/")
+    settings_files = (".config/goose/config.yaml",)
 
     by_cems = False
     """Whether a person starts it by `cems run goose`."""

@@ -13,6 +13,7 @@ class OpenCode(Agent):
     executable = "opencode"
     patience = 240
     own = (".config/opencode/", ".local/share/opencode/", ".local/state/opencode/", ".cache/opencode/")
+    settings_files = (".config/opencode/opencode.json",)
     _models = ".cache/opencode/no-models.json"
 
     def configure(self) -> None:

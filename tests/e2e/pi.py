@@ -11,6 +11,7 @@ class Pi(Agent):
     name = "pi"
     executable = "pi"
     own = (".pi/",)
+    settings_files = (".pi/agent/models.json", ".pi/agent/settings.json")
 
     def configure(self) -> None:
         provider = {

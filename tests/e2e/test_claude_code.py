@@ -6,42 +6,25 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.e2e.claude import Claude, ClaudeTurn
+from tests.e2e.steps import (
+    DEPLOY,
+    DEPLOY_PROMPT,
+    FREEZE,
+    UNRELATED_PROMPT,
+    memories,
+    remember,
+    snapshot,
+    stop_daemon,
+)
 from tests.fakes.model_api import Text, ToolUse
-from tests.fakes.sandbox import Sandbox
 
 pytestmark = pytest.mark.e2e
 
-DEPLOY = "In this repository we deploy with `make ship` to the staging cluster first, then production."
-DEPLOY_PROMPT = "how do I deploy this to production?"
-FREEZE = "Nobody deploys to production on a Friday: every deploy waits until Monday morning."
-UNRELATED_PROMPT = "What is the capital of Australia?"
 LATE = 3.0
 """Seconds a prompt may take longer for a dead daemon: the hook's deadline of 1 s, and a busy machine."""
-
-
-def remember(sandbox: Sandbox, text: str, project: Path, *options: str) -> str:
-    """The person tells CEMS something in a project; the id of the memory."""
-    answer = sandbox.cems("add", text, *options, "--json", cwd=project).ok().json
-    assert answer["status"] == "added", answer
-    identity: str = answer["id"]
-    return identity
-
-
-def memories(sandbox: Sandbox, project: Path) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = sandbox.cems("list", "--json", cwd=project).ok().json["memories"]
-    return found
-
-
-def stop_daemon(sandbox: Sandbox) -> None:
-    """What a night does: nothing of CEMS runs any more."""
-    sandbox.cems("daemon", "stop").ok()
-    assert sandbox.processes() == {}
 
 
 def line_of(turn: ClaudeTurn, text: str) -> str:
@@ -210,21 +193,6 @@ def test_after_uninstall_claude_is_as_it_was(bare_claude: Claude) -> None:
     assert {path for path in changed if not path.startswith(own)} <= {".cache"}
     assert ".claude/settings.json" not in changed
     assert "cems" not in (sandbox.home / ".claude.json").read_text()
-
-
-def snapshot(home: Path) -> dict[str, tuple[str, bytes]]:
-    """Every file, link and folder of a home but CEMS's own folder, with its kind, permissions and content."""
-    found = {}
-    for path in home.rglob("*"):
-        name = path.relative_to(home).as_posix()
-        if name == ".cems" or name.startswith(".cems/"):
-            continue
-        kind = oct(path.lstat().st_mode)
-        if path.is_symlink():
-            found[name] = (kind, os.fsencode(path.readlink()))
-        else:
-            found[name] = (kind, path.read_bytes() if path.is_file() else b"")
-    return found
 
 
 def test_the_tools_are_offered_at_once(claude: Claude) -> None:
