@@ -77,6 +77,7 @@ def test_after_uninstall_the_agent_is_as_it_was(kind: type[Agent], start: Starte
     changed = {path for path in files | left if files.get(path) != left.get(path)}
     # The program's own logs and histories change with each run; its settings do not, and elsewhere nothing does.
     assert {path for path in changed if not path.startswith(tuple(agent.own))} <= {".cache"}
+    assert [path for path in changed if "cems" in path.lower()] == []
     assert agent.settings() == settings
 
     after = agent.ask(DEPLOY_PROMPT, cwd=project)
