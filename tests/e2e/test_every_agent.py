@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.e2e.agent import Agent, Turn
 from tests.e2e.fixtures import AGENTS, Starter, with_cems
@@ -14,7 +16,8 @@ WITH_ADAPTER = [kind for kind in AGENTS if kind.name in packaged_agents()]
 pytestmark = [pytest.mark.e2e, pytest.mark.parametrize("kind", WITH_ADAPTER, ids=lambda kind: kind.name)]
 
 TOOLS = ("memory_add", "memory_forget", "memory_get", "memory_search", "memory_update")
-BLOCK = "<cems-memory "
+BLOCK = re.compile("(?:<|&lt;)cems-memory ")
+"""How what is given begins; Gemini CLI itself takes the bracket for what its own fence is made of."""
 
 
 def everything(turn: Turn) -> str:
@@ -29,7 +32,7 @@ def test_canary_a_memory_arrives_once_and_only_with_a_prompt_that_needs_it(kind:
 
     unrelated = agent.ask(UNRELATED_PROMPT, cwd=project)
     assert DEPLOY not in everything(unrelated)
-    assert BLOCK not in everything(unrelated)
+    assert not BLOCK.search(everything(unrelated))
     assert {agent.tool(name) for name in TOOLS} <= set(unrelated.request.tools), [*unrelated.request.tools]
 
     turn = agent.ask(DEPLOY_PROMPT, cwd=project)
@@ -37,7 +40,7 @@ def test_canary_a_memory_arrives_once_and_only_with_a_prompt_that_needs_it(kind:
         f"THE MEMORY DOES NOT ARRIVE ONCE IN THE REQUEST OF {kind.name}.\n{agent.sandbox.cems('doctor', cwd=project)}\n"
         f"{turn.text}"
     )
-    assert turn.text.count(BLOCK) == 1
+    assert len(BLOCK.findall(turn.text)) == 1
     assert not any(DEPLOY in aside.text for aside in turn.asides)
 
 
@@ -77,7 +80,8 @@ def test_after_uninstall_the_agent_is_as_it_was(kind: type[Agent], start: Starte
     changed = {path for path in files | left if files.get(path) != left.get(path)}
     # The program's own logs and histories change with each run; its settings do not, and elsewhere nothing does.
     assert {path for path in changed if not path.startswith(tuple(agent.own))} <= {".cache"}
-    assert [path for path in changed if "cems" in path.lower()] == []
+    # Claude Code names a folder of its own logs after each tool server.
+    assert [path for path in changed if "cems" in path.lower() and "/mcp-logs-" not in path] == []
     assert agent.settings() == settings
 
     after = agent.ask(DEPLOY_PROMPT, cwd=project)
