@@ -54,6 +54,8 @@ def test_a_memory_is_given_once_in_a_session(agent: Agent) -> None:
 
 def test_what_the_person_types_to_cems_is_theirs(agent: Agent) -> None:
     project = agent.sandbox.project("shop")
+    # Until the daemon is up a command is taken and answered later.
+    agent.sandbox.cems("list", cwd=project)
     turn = agent.ask(f'/remember {DEPLOY} It is the "ship" target.', cwd=project)
     (memory,) = agent.sandbox.cems("list", "--json", cwd=project).ok().json["memories"]
     assert memory["content"] == f'{DEPLOY} It is the "ship" target.'
