@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def typed(place: Place, text: str, **options: Any) -> str:
-    return run(place.prompt(text, **({"variables": INTERACTIVE} | options)))
+    # Each is a turn of its own, as Claude names them.
+    return run(place.prompt(text, **({"variables": INTERACTIVE, "prompt_id": secrets.token_hex(4)} | options)))
 
 
 def only(place: Place, folder: Path | None = None) -> dict[str, Any]:
