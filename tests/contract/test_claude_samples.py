@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from cems.adapters.claude_code.agent import AGENT, SCRIPTS
-from cems.core.events import HookEvent
+from cems.core.events import HookEvent, Verdict
 
 SAMPLES = Path(__file__).parents[1] / "fixtures" / "claude_code"
 HOOKS = sorted((SAMPLES / "hook_stdin").glob("*.json"))
@@ -131,3 +131,40 @@ def test_a_recorded_configuration_takes_our_server_and_gives_it_back() -> None:
     after = before.with_member(("mcpServers",), "cems", {"command": "/x"})
     assert set(after.get(("mcpServers",))) == {*before.get(("mcpServers",)), "cems"}
     assert bytes(after.without(("mcpServers", "cems"))) == data
+
+
+@pytest.mark.parametrize(
+    ("sample", "tool", "subject"),
+    [
+        ("PreToolUse_Bash", "Bash", "echo hi"),
+        ("PreToolUse_mcp__mem__recall", "mcp__mem__recall", '{"query":"q1"}'),
+    ],
+)
+def test_what_a_tool_is_about_to_work_on_is_read(sample: str, tool: str, subject: str) -> None:
+    event = AGENT.parse("cems_pre_tool_use", json.loads((SAMPLES / "hook_stdin" / f"{sample}.json").read_bytes()))
+    assert event is not None
+    assert (event.tool, event.subject) == (tool, subject)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer"),
+    [
+        (
+            Verdict("block", "no — é"),
+            b'{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny",'
+            b'"permissionDecisionReason":"no \\u2014 \\u00e9"}}',
+        ),
+        (
+            Verdict("confirm", "ask"),
+            b'{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"ask"}}',
+        ),
+        (
+            Verdict("warn", "slow"),
+            b'{"hookSpecificOutput":{"hookEventName":"PreToolUse","additionalContext":"slow"}}',
+        ),
+    ],
+)
+def test_a_verdict_is_the_answer_that_claude_was_seen_to_take(verdict: Verdict, answer: bytes) -> None:
+    event = HookEvent("claude-code", "pre_tool", "s", "/x", tool="Bash")
+    assert AGENT.render_verdict(event, verdict) == answer
+    assert AGENT.render_verdict(HookEvent("claude-code", "post_tool", "s", "/x"), verdict) == b""

@@ -321,3 +321,11 @@ def test_no_command_takes_long(command: str) -> None:
 def test_any_command_line_can_be_taken_apart(text: str) -> None:
     line = take_apart(text)
     assert all(all(isinstance(word, str) for word in command) and command for command in line.commands)
+
+
+def test_of_a_line_with_too_many_commands_the_whole_text_is_looked_at() -> None:
+    line = "a;" * 500 + "git push --force"
+    assert not take_apart(line).complete
+    assert len(take_apart(line).commands) < 500
+    assert holds(FORCE, line)
+    assert take_apart("a;" * 300).complete
