@@ -38,7 +38,8 @@ _WORDS = {
 }
 _WHAT_NOW = {
     "block": "Do not do the same in another way. If it is needed, say so to the person: only they can change the rule, with `cems rule`.",
-    "confirm": "Say what you want to do and why.",
+    # The person reads it where the agent asks them.
+    "confirm": "",
     "warn": "",
 }
 
