@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.agent import Turn
 from tests.e2e.codex import Codex
 from tests.e2e.fixtures import with_cems
-from tests.e2e.test_claude_code import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, memories, remember, snapshot
+from tests.e2e.steps import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, memories, remember, snapshot
 from tests.fakes.model_api import Text, ToolUse
 
 pytestmark = pytest.mark.e2e
@@ -22,37 +22,8 @@ PREFERENCE = "Answer in British English and keep commit messages in the imperati
 @pytest.fixture
 def trusting(codex: Codex) -> Codex:
     """Codex with CEMS set up, and its hooks trusted."""
-    trust_hooks(codex)
+    codex.approve()
     return codex
-
-
-def trust_hooks(codex: Codex) -> None:
-    """What "Trust all and continue" does: Codex is told to keep the digest that it works out itself for each hook."""
-    listed = requests(codex, {"method": "hooks/list", "params": {"cwds": [str(codex.sandbox.home)]}})
-    trusted = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in listed["data"][0]["hooks"]}
-    assert trusted, listed
-    edit = {"keyPath": "hooks.state", "mergeStrategy": "upsert", "value": trusted}
-    requests(codex, {"method": "config/batchWrite", "params": {"edits": [edit]}})
-
-
-def requests(codex: Codex, *asked: dict[str, Any]) -> dict[str, Any]:
-    """The results of requests to Codex's own service; the last one's is returned."""
-    client = {"name": "test", "title": "Test", "version": "1"}
-    result: dict[str, Any] = {}
-    with codex.running(["app-server"], codex.sandbox.home, 60) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for number, message in enumerate([{"method": "initialize", "params": {"clientInfo": client}}, *asked]):
-            process.stdin.write(json.dumps({"id": number, **message}) + "\n")
-            process.stdin.flush()
-            answer = next(read for line in process.stdout if (read := json.loads(line)).get("id") == number)
-            assert "result" in answer, answer
-            result = answer["result"]
-            if number == 0:
-                process.stdin.write('{"method": "initialized"}\n')
-        process.kill()
-        process.communicate()
-    return result
 
 
 def given(turn: Turn) -> list[str]:
@@ -82,7 +53,7 @@ def test_canary_codex_passes_on_what_a_hook_prints(bare_codex: Codex) -> None:
     bare_codex.write_json(".codex/hooks.json", {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}})
     project = bare_codex.sandbox.project("canary")
     assert "bird" not in bare_codex.ask("hello", cwd=project).text, "a hook ran that nobody has trusted"
-    bare_codex.bypass_hook_trust = True
+    bare_codex.approve()
     turn = bare_codex.ask("hello", cwd=project)
     assert ("developer", "bird é 漢") in turn.request.texts, turn.text
 
@@ -95,7 +66,7 @@ def test_until_the_person_trusts_the_hooks_nothing_arrives_and_doctor_says_what_
     assert (before["trusted"], before["ok"]) == ("untrusted", False)
     assert "/hooks" in str(before["todo"])
 
-    trust_hooks(codex)
+    codex.approve()
     turn = codex.ask(DEPLOY_PROMPT, cwd=project)
     assert len(given(turn)) == 1
     assert "trusted" in line_of(turn, DEPLOY)
@@ -243,7 +214,6 @@ def test_after_uninstall_codex_is_as_it_was(bare_codex: Codex) -> None:
 
     # Codex writes into the same files meanwhile: what the person trusts.
     with_cems(codex)
-    trust_hooks(codex)
     assert DEPLOY in line_of(codex.ask(DEPLOY_PROMPT, cwd=project), DEPLOY)
     sandbox.cems("setup", "--yes", "--no-prove").ok()
     assert doctor(codex, project)["trusted"] == "trusted"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.e2e.agent import Turn
 from tests.e2e.copilot import Copilot
-from tests.e2e.test_claude_code import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, memories, remember, snapshot
+from tests.e2e.steps import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, memories, remember, snapshot
 from tests.fakes.model_api import Text, ToolUse
 
 pytestmark = pytest.mark.e2e
