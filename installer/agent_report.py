@@ -54,11 +54,19 @@ class Connection:
     todo: str = ""
 
 
-def report(home: Home, machine: Machine, agent: Agent, record: AgentRecord | None, heard: Heard | None) -> AgentReport:
-    """The report on one agent; `heard` is what the daemon has heard of each, None where it cannot be asked."""
+def report(
+    home: Home,
+    machine: Machine,
+    agent: Agent,
+    record: AgentRecord | None,
+    heard: Heard | None,
+    *,
+    disconnected: bool = False,
+) -> AgentReport:
+    """The report on one agent; `disconnected`: by the person, who is not told to connect it again; `heard` is what the daemon has heard of each, None where it cannot be asked."""
     detection = agent.detect(machine)
     times = (heard or {}).get(agent.name, {})
-    state = connection(home, machine, agent, record) if record else _not_set_up(agent, detection)
+    state = connection(home, machine, agent, record) if record else _not_set_up(agent, detection, disconnected)
     todo = state.todo
     entries = record.entries if record else ()
     hooks = any(entry.startswith(_HOOK) for entry in entries)
@@ -117,7 +125,9 @@ def connection(home: Home, machine: Machine, part: Connects, record: AgentRecord
     return Connection("yes", trust, detail)
 
 
-def _not_set_up(agent: Agent, detection: Detection) -> Connection:
+def _not_set_up(agent: Agent, detection: Detection, disconnected: bool) -> Connection:
+    if detection.found and disconnected:
+        return Connection("no", Trust("not needed"), "is here, disconnected by you")
     if detection.found:
         return Connection("no", Trust("not needed"), "is here and not set up", f"cems setup --agent {agent.name}")
     return Connection("no", Trust("not needed"), "not found")

@@ -28,7 +28,8 @@ def agent_checks(home: Home, machine: Machine | None = None) -> list[dict[str, A
     checks = [_programs(home), _link(machine, home)]
     for name, agent in all_agents().items():
         known: list[AgentRecord | None] = [entry for entry in record.agents if entry.agent == name]
-        checks += [_agent(report(home, machine, agent, entry, heard)) for entry in known or [None]]
+        out = name in record.disconnected
+        checks += [_agent(report(home, machine, agent, entry, heard, disconnected=out)) for entry in known or [None]]
     for name, shared in with_shared({}).items():
         checks += [_shared(home, machine, shared, entry) for entry in record.agents if entry.agent == name]
     return checks

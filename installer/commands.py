@@ -40,6 +40,11 @@ Disconnect every agent and remove the program. Your memories stay.
 
 The agents' files become what they were before, to the byte where nobody has changed them since.
 --purge-data removes the memories, the keys and the settings too; that cannot be undone.
+
+\b
+Examples:
+  cems uninstall --agent codex
+  cems uninstall
 """
 
 Agents = Annotated[
@@ -53,6 +58,10 @@ NoPermissions = Annotated[
 ]
 Repair = Annotated[bool, typer.Option("--repair", help="Also put back what was taken out by hand.")]
 NoProve = Annotated[bool, typer.Option("--no-prove", help="Skip the round trip at the end.")]
+OnlyAgents = Annotated[
+    list[str] | None,
+    typer.Option("--agent", metavar="NAME", help="Disconnect only this agent; the program stays. Repeatable."),
+]
 PurgeData = Annotated[bool, typer.Option("--purge-data", help="Remove the memories, keys and settings too, for good.")]
 
 
@@ -121,8 +130,17 @@ def _apply(home: Home, machine: Machine, plan: Plan, record: InstallRecord) -> l
     return problems
 
 
-def uninstall(purge_data: PurgeData = False, yes: options.Yes = False, as_json: options.AsJson = False) -> int:
-    """Take out what is ours everywhere, then remove the program."""
+def uninstall(
+    agent: OnlyAgents = None,
+    purge_data: PurgeData = False,
+    yes: options.Yes = False,
+    as_json: options.AsJson = False,
+) -> int:
+    """Take out what is ours everywhere, then remove the program; or take it out of some agents alone."""
+    if agent and purge_data:
+        raise usage("--agent and --purge-data exclude each other")
+    if agent:
+        return _disconnect(agent, yes=yes, as_json=as_json)
     home, machine = asking.home(), this_machine()
     asks = not (yes or as_json) and console.is_terminal(sys.stdin)
     if purge_data and not (yes or asks):
@@ -157,6 +175,32 @@ def uninstall(purge_data: PurgeData = False, yes: options.Yes = False, as_json: 
     else:
         console.say(f"CEMS is gone. Your memories remain in {place}: {', '.join(left)}.")
         console.say(f"`rm -r {home.root}` removes them too; install.sh brings them back into use.")
+    return DONE
+
+
+def _disconnect(names: list[str], *, yes: bool, as_json: bool) -> int:
+    home, machine = asking.home(), this_machine()
+    with _told():
+        agents = known_agents.named(names)
+        record = load(home)
+        removals = undo.plan_disconnection(home, machine, agents, record)
+    edits = [(removal, edit) for removal in removals for edit in removal.edits]
+    if not as_json:
+        for removal, edit in edits:
+            console.say(f"{removal.agent.title}: {show.short(edit.path, machine)}: {edit.summary}")
+    asks = edits and not (yes or as_json) and console.is_terminal(sys.stdin)
+    if asks and not console.confirm("Take this out?"):
+        raise CommandError("nothing was changed")
+    with _told():
+        undo.disconnect(home, removals, agents, record or first(home))
+    if as_json:
+        console.emit({"disconnected": list(agents), "files": [str(edit.path) for _, edit in edits]})
+        return DONE
+    titles = ", ".join(each.title for each in agents.values())
+    console.say(
+        f"{titles}: {'disconnected' if edits else 'nothing of ours was there'}. `cems setup` leaves it alone from now on;"
+    )
+    console.say(f"`cems setup {' '.join(f'--agent {name}' for name in agents)}` connects it again.")
     return DONE
 
 

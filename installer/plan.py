@@ -64,7 +64,9 @@ def plan_setup(
     here, absent = [], []
     for name, agent in agents.items():
         detection = agent.detect(machine)
-        if detection.found or name in insisted:
+        if name in record.disconnected and name not in insisted:
+            absent.append(AgentPlan(agent, detection))
+        elif detection.found or name in insisted:
             wish_repair = repair or name in insisted
             here.append(_agent_plan(home, machine, agent, detection, record, permissions, repair=wish_repair))
         else:

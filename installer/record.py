@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -50,7 +51,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class InstallRecord:
-    """`folders` are those setup made for the link; `foreign` are names in CEMS_HOME older than us."""
+    """`folders` are those setup made for the link; `foreign` are names in CEMS_HOME older than us; `disconnected` are
+    agents that the person took out by name, which setup leaves alone until they name them again."""
 
     version: int = FORMAT
     cems: str = __version__
@@ -58,13 +60,23 @@ class InstallRecord:
     link: Link | None = None
     folders: tuple[Path, ...] = ()
     foreign: tuple[str, ...] = field(default=())
+    disconnected: tuple[str, ...] = field(default=())
 
     def agent(self, name: str, config_dir: Path) -> AgentRecord | None:
         return next((a for a in self.agents if a.agent == name and a.config_dir == config_dir), None)
 
+    def without(self, names: Iterable[str]) -> InstallRecord:
+        """After these agents were taken out."""
+        gone = set(names)
+        kept = tuple(each for each in self.agents if each.agent not in gone)
+        return replace(self, agents=kept, disconnected=tuple(sorted(gone.union(self.disconnected))))
+
     def with_agent(self, record: AgentRecord) -> InstallRecord:
         others = [a for a in self.agents if (a.agent, a.config_dir) != (record.agent, record.config_dir)]
-        return replace(self, agents=tuple(sorted([*others, record], key=lambda a: (a.agent, a.config_dir))))
+        out = tuple(name for name in self.disconnected if name != record.agent)
+        return replace(
+            self, disconnected=out, agents=tuple(sorted([*others, record], key=lambda a: (a.agent, a.config_dir)))
+        )
 
 
 _ADAPTER = TypeAdapter(InstallRecord)

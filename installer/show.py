@@ -31,6 +31,10 @@ def plan_lines(plan: Plan, home: Home, machine: Machine) -> Iterator[str]:
     if plan.absent and not plan.agents:
         yield console.warning("No agent was found.")
     for absent in plan.absent:
+        if absent.detection.found:
+            name = absent.agent.name
+            yield f"{console.bold(absent.agent.title)}: disconnected by you; `cems setup --agent {name}` connects it again"
+            continue
         yield f"{console.bold(absent.agent.title)}: not found. Looked for:"
         yield from (f"  - {short(line, machine)}" for line in absent.detection.looked_for)
     if plan.launchers:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cems.adapters.base import AgentRecord, Connects, FileEdit, Machine, digest, read_file
 from cems.core.paths import Home
 from cems.core.service.client import stop_daemon
 from cems.installer import files, launchers
+from cems.installer.agents import all_agents, with_shared
 from cems.installer.apply import write_edits
-from cems.installer.record import InstallRecord, original
+from cems.installer.record import InstallRecord, drop_unused_originals, original, save
 
 # The person's own: every change ever made, the keys that make forgotten values recognisable, their settings.
 MEMORIES = frozenset(
@@ -78,8 +79,45 @@ def _removal(home: Home, machine: Machine, agent: Connects, record: AgentRecord)
     return Removal(agent, tuple(edits), record.folders)
 
 
+def plan_disconnection(
+    home: Home, machine: Machine, names: Iterable[str], record: InstallRecord | None
+) -> list[Removal]:
+    """What has to be done to disconnect these agents alone; what they share with others goes with the last of them.
+
+    Raises ConfigUnreadable.
+    """
+    agents = all_agents()
+    gone = set(names)
+    taken: dict[str, Connects] = {name: agents[name] for name in gone}
+    connected = {entry.agent for entry in record.agents} if record else set()
+    if not any(agents[name].uses_shared_skills for name in connected & agents.keys() - gone):
+        taken = with_shared({name: agents[name] for name in gone})
+    return plan_removals(home, machine, taken, record)
+
+
+def disconnect(home: Home, removals: list[Removal], names: Iterable[str], record: InstallRecord) -> InstallRecord:
+    """Carry the removals out, and keep setup from connecting these agents again by itself. Raises CannotWrite,
+    ChangedMeanwhile."""
+    home.create()
+    _take_out_agents(removals)
+    shared = {removal.agent.name for removal in removals} - all_agents().keys()
+    after = record.without(names)
+    after = replace(after, agents=tuple(each for each in after.agents if each.agent not in shared))
+    save(home, after)
+    drop_unused_originals(home, after)
+    return after
+
+
 def take_out(home: Home, machine: Machine, removals: list[Removal], record: InstallRecord | None) -> None:
     """Carry the removals out, then remove the link. Raises CannotWrite, ChangedMeanwhile."""
+    _take_out_agents(removals)
+    link = record.link if record else launchers.plan_link(machine, home).link
+    if link is not None:
+        launchers.unlink(link)
+    files.remove_if_empty(record.folders if record else ())
+
+
+def _take_out_agents(removals: list[Removal]) -> None:
     for removal in removals:
         for edit in removal.edits:
             files.check_writable(edit.path)
@@ -87,10 +125,6 @@ def take_out(home: Home, machine: Machine, removals: list[Removal], record: Inst
         write_edits(removal.edits)
         folders = {edit.path.parent for edit in removal.edits if edit.after is None and not removal.folders}
         files.remove_if_empty(tuple(sorted({*removal.folders, *folders})))
-    link = record.link if record else launchers.plan_link(machine, home).link
-    if link is not None:
-        launchers.unlink(link)
-    files.remove_if_empty(record.folders if record else ())
 
 
 def check_home(home: Home, machine: Machine) -> None:
