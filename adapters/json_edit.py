@@ -89,23 +89,26 @@ class JsonText(ConfigText):
         index = self._find(parts, path[-1])
         part, text = parts[index], self._text
         comma = _skip(self._plain, part.end)
-        followed = self._plain[comma] == ","
+        followed, last = self._plain[comma] == ",", index == len(parts) - 1
         before = parts[index - 1].end if index > 0 else start + 1
-        if not text[before : part.start].strip(" \t\r\n,"):
+        lead, tail = text[before : part.start], text[part.end : end - 1]
+        if not lead.strip(" \t\r\n,") and not (followed and last):
             if index > 0:
                 return type(self)(text[:before] + text[part.end :])
-            if followed and len(parts) > 1:
+            if not last:
                 return type(self)(text[: part.start] + text[_skip(text, comma + 1) :])
-            if not text[part.end : end - 1].strip():
-                return type(self)(text[:before] + text[end - 1 :])
-        # A comment stands around it: what is ours goes with the space before it, and one comma.
-        lead = before + len(text[before : part.start].rstrip())
-        if followed:
-            return type(self)(text[:lead] + text[comma + 1 :])
-        if index > 0:
+            if not tail.strip():
+                kept = tail if not lead or _APART.match(lead) else ""
+                return type(self)(text[:before] + kept + text[end - 1 :])
+        # A comment or a last comma stands beside it: what is ours goes with the space before it, and one comma.
+        cut = before + len(lead.rstrip())
+        rest = text[comma + 1 :] if followed else text[part.end :]
+        if _in_line_comment(text, cut) and not rest.lstrip(" \t").startswith(("\n", "\r\n")):
+            cut = part.start  # the comment would swallow what follows on this line
+        if index > 0 and not followed:
             before = self._plain.index(",", before)
-            return type(self)(text[:before] + text[before + 1 : lead] + text[part.end :])
-        return type(self)(text[:lead] + text[part.end :])
+            return type(self)(text[:before] + text[before + 1 : cut] + rest)
+        return type(self)(text[:cut] + rest)
 
     # -- where things are
 
@@ -135,25 +138,35 @@ class JsonText(ConfigText):
         newline = "\r\n" if "\r\n" in text else "\n"
         outer = _indent(text, start)
         name = _dump(key) + colon if colon is not None else ""
-        if parts:
-            at, last = parts[-1].end, parts[-1].start
-            pad = text[text.rfind("\n", 0, last) + 1 : last]
-            if text.rfind("\n", start, last) < 0 or pad.strip(" \t"):  # siblings share a line: stay on it
-                gap = "" if self._dense() else " "
-                added = f",{gap}{name}{self._on_one_line(value)}"
-            else:
-                unit = pad[len(outer) :] if pad.startswith(outer) and len(pad) > len(outer) else self._unit()
-                added = f",{newline}{pad}{name}" + _on_lines(value, newline + pad, unit)
-            return type(self)(text[:at] + added + text[at:])
-        if start != self._root and "\n" not in text[self._root :].rstrip() and not text[start + 1 : end - 1].strip():
-            return type(self)(text[: start + 1] + name + self._on_one_line(value) + text[end - 1 :])
         unit = self._unit()
+        if parts:
+            last = parts[-1]
+            comma = _skip(self._plain, last.end)
+            followed = self._plain[comma] == ","
+            # A comment on the line of the one before stays with it.
+            beside = _BESIDE.match(text, comma + 1 if followed else last.end)
+            at = beside.end() if beside else comma + 1 if followed else last.end
+            pad = text[text.rfind("\n", 0, last.start) + 1 : last.start]
+            if text.rfind("\n", start, last.start) >= 0 and not pad.strip(" \t"):
+                unit = pad[len(outer) :] if pad.startswith(outer) and len(pad) > len(outer) else unit
+                added = f"{newline}{pad}{name}" + _on_lines(value, newline + pad, unit)
+            elif beside and beside["line"]:
+                added = f"{newline}{outer}{unit}{name}{self._on_one_line(value)}"
+            else:  # siblings share a line: stay on it
+                added = f"{'' if self._dense() else ' '}{name}{self._on_one_line(value)}"
+            inner, outer = ("", ",") if followed else (",", "")
+            return type(self)(text[: last.end] + inner + text[last.end : at] + added + outer + text[at:])
+        inside = text[start + 1 : end - 1]
+        if start != self._root and "\n" not in text[self._root :].rstrip() and not inside.strip():
+            return type(self)(text[: start + 1] + name + self._on_one_line(value) + text[start + 1 :])
         pad = newline + outer + unit
-        if inside := text[start + 1 : end - 1].rstrip():  # comments and nothing else
-            at = start + 1 + len(inside)
-            return type(self)(text[:at] + f"{pad}{name}{_on_lines(value, pad, unit)}" + text[at:])
-        added = f"{pad}{name}{_on_lines(value, pad, unit)}{newline}{outer}"
-        return type(self)(text[: start + 1] + added + text[end - 1 :])
+        added = f"{pad}{name}{_on_lines(value, pad, unit)}"
+        if inside.strip():  # comments and nothing else
+            at = start + 1 + len(inside.rstrip())
+            return type(self)(text[:at] + added + text[at:])
+        # An empty line says that the space in the brackets was there before.
+        added = f"{newline}{added}" if inside else f"{added}{newline}{outer}"
+        return type(self)(text[: start + 1] + added + text[start + 1 :])
 
     def _unit(self) -> str:
         """The document's step of indentation: what its first indented line has."""
@@ -193,6 +206,8 @@ class JsoncText(JsonWithComments):
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _TOKEN = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_BESIDE = re.compile(r"(?:[ \t]*(?:/\*[^\n]*?\*/|(?P<line>//[^\r\n]*)))+")
+_APART = re.compile(r"(?:\r?\n){2}")
 _LAST_COMMA = re.compile(rf"({_STRING})|,(\s*[\]}}])")
 
 
@@ -203,6 +218,11 @@ def _without_comment(found: re.Match[str]) -> str:
     if token.startswith("/*") and (len(token) < 4 or not token.endswith("*/")):
         raise NotJson(found.string.count("\n", 0, found.start()) + 1, "a comment that does not end")
     return re.sub(r"[^\r\n]", " ", token)
+
+
+def _in_line_comment(text: str, at: int) -> bool:
+    """Whether what ends at `at` is, or ends in, a `//` comment."""
+    return any(found[0].startswith("//") and found.start() < at <= found.end() for found in _TOKEN.finditer(text))
 
 
 def _skip(text: str, at: int) -> int:

@@ -39,7 +39,7 @@ def texts(draw: st.DrawFn, value: Any, newline: str, depth: int = 0) -> str:
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     if not value:
-        return opening + closing
+        return opening + draw(st.sampled_from(["", "", " ", newline, f"{newline}{'  ' * depth}"])) + closing
     gap = draw(st.sampled_from(["", " ", f"{newline}{'  ' * (depth + 1)}", f"{newline}{chr(9) * (depth + 1)}"]))
     end = draw(st.sampled_from(["", " ", f"{newline}{'  ' * depth}"]))
     rows = []
