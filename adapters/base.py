@@ -118,7 +118,8 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """The edits, the entries in place once they are made (and their forms), those left out, and notes for the person."""
+    """The edits, the entries in place once they are made (and their forms), those left out, and notes for the person.
+    `todo`: what only the person can do, and has to before the agent remembers anything; "" for nothing."""
 
     config_dir: Path
     edits: tuple[FileEdit, ...] = ()
@@ -126,6 +127,7 @@ class Wiring:
     removed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     forms: Mapping[str, str] = field(default_factory=dict)
+    todo: str = ""
 
 
 @dataclass(frozen=True, slots=True)

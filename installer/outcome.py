@@ -26,8 +26,12 @@ def tell(plan: Plan, failed: list[str], proof: Proof | None, as_json: bool) -> i
     if proof and proof.problem:
         console.note("`cems doctor` looks closer")
     elif plan.agents and not problems:
-        names = _listed([each.agent.title for each in plan.agents if each.agent is not AGENTS_SKILLS])
-        console.say(f"{names} will remember from the next session on. `cems --help` shows the commands.")
+        agents = [each for each in plan.agents if each.agent is not AGENTS_SKILLS]
+        waiting = [(each.agent.title, each.wiring.todo) for each in agents if each.wiring and each.wiring.todo]
+        if ready := [each.agent.title for each in agents if not (each.wiring and each.wiring.todo)]:
+            console.say(f"{_listed(ready)} will remember from the next session on. `cems --help` shows the commands.")
+        for title, todo in waiting:
+            console.say(f"{console.bold(title)} remembers nothing yet. {todo}.")
     elif not plan.agents:
         console.say("No agent is connected yet: install one and run `cems setup` again.")
     return FAILED if problems else DONE
@@ -81,6 +85,7 @@ def _agent(plan: AgentPlan) -> dict[str, Any]:
         "entries": list(wiring.entries) if wiring else [],
         "left_out": list(wiring.removed) if wiring else [],
         "notes": list(wiring.notes) if wiring else [],
+        "todo": wiring.todo if wiring else "",
         "problem": plan.problem,
         "looked_for": list(plan.detection.looked_for),
     }

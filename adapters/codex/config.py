@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "mcp.json").read_
 def wire(machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
     files = _Files(codex_home(machine), launchers)
     notes = [*files.server.notes(), *files.troubles()]
-    if hook_trust.trust(files.events, files.config, files.hooks).state != "trusted":
-        notes.append(hook_trust.HOW)
-    return files.wires.wire(wish, notes)
+    trusted = hook_trust.trust(files.events, files.config, files.hooks).state == "trusted"
+    wiring = files.wires.wire(wish, notes)
+    hooks = any(name.startswith("hook ") for name in wiring.entries)
+    return replace(wiring, todo="" if trusted or not hooks else hook_trust.HOW)
 
 
 def unwire(_machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:

@@ -24,9 +24,9 @@ from cems.adapters.document import Document
 from cems.adapters.hook_groups import HookGroups
 
 HOW = (
-    "Codex runs these hooks only once you have trusted them, and skips them without a word until then: start `codex` once, and "
-    'when it says "Hooks need review", look at them and choose "Trust all and continue". '
-    "Later, type /hooks in Codex and press t. `cems doctor` says whether it is done"
+    "It runs hooks only once you have trusted them, and skips them without a word until then: start `codex` once, and when it "
+    'says "Hooks need review", look at them and choose "Trust all and continue" (later: type /hooks and press t). '
+    "`cems doctor` says whether it is done"
 )
 _ADVICE = 'start `codex`, type /hooks, look at the hooks of CEMS and press t; or "Trust all and continue" when it asks'
 _SWITCHED_ON = "start `codex`, type /hooks and switch the hooks of CEMS on again"

@@ -16,6 +16,9 @@ from tests.fakes.model_api import Text, ToolUse
 
 pytestmark = pytest.mark.e2e
 
+SANDBOXED = ("-c", 'sandbox_mode="workspace-write"')
+"""A run in which Codex would ask before what destroys. With full access to the machine it asks before nothing."""
+
 PREFERENCE = "Answer in British English and keep commit messages in the imperative."
 
 
@@ -122,7 +125,7 @@ def test_the_tools_are_offered_and_run_where_codex_asks_nobody(trusting: Codex) 
         ToolUse("mcp__cems__memory_search", {"query": "deploy to production"}),
     ]
     trusting.model.script(*script, Text("Noted."))
-    turn = trusting.ask("note down how we deploy", cwd=project)
+    turn = trusting.ask("note down how we deploy", cwd=project, options=SANDBOXED)
     assert turn.answer == "Noted."
     assert {name for name in turn.request.tools if name.startswith("mcp__cems__memory_")} >= {
         f"mcp__cems__memory_{name}" for name in ("add", "search", "get", "history", "timeline", "update", "forget")
@@ -134,33 +137,39 @@ def test_the_tools_are_offered_and_run_where_codex_asks_nobody(trusting: Codex) 
     assert stored["id"][:8] in added
     assert "make ship" in found
     # To forget destroys: without a person to ask, Codex refuses it.
-    trusting.model.script(ToolUse("mcp__cems__memory_forget", {"id": stored["id"]}), Text("Sorry."))
-    refused = trusting.ask("forget it", cwd=project)
+    trusting.model.script(ToolUse("mcp__cems__memory_forget", {"id": stored["id"], "reason": "x"}), Text("Sorry."))
+    refused = trusting.ask("forget it", cwd=project, options=SANDBOXED)
     assert "requires approval" in refused.requests[-1].tool_results[-1]
     assert len(memories(trusting.sandbox, project)) == 1
     assert "unverified" in line_of(trusting.ask(DEPLOY_PROMPT, cwd=project), DEPLOY)
 
 
-@pytest.mark.parametrize(
-    ("rule", "said"),
-    [
-        ("Bash: git push --force* — never", "forbids this call"),
-        ("Bash: git push --force* — ask first", "Codex cannot ask the person here"),
-    ],
-)
-def test_a_gate_rule_stops_a_command_and_tells_the_model_why(trusting: Codex, rule: str, said: str) -> None:
+def test_a_gate_rule_stops_a_command_and_tells_the_model_why(trusting: Codex) -> None:
     project = trusting.sandbox.project("shop")
-    trusting.sandbox.cems("rule", "add", rule, cwd=project).ok()
+    trusting.sandbox.cems("rule", "add", "Bash: git push --force* — never", cwd=project).ok()
     trusting.model.script(
         ToolUse("exec_command", {"cmd": "git push --force || touch ran"}),
         ToolUse("exec_command", {"cmd": "touch control"}),
-        Text("I will ask."),
+        Text("It is not allowed."),
     )
     turn = trusting.ask("push it", cwd=project)
-    refused, _ = turn.requests[-1].tool_results[-2:]
-    assert said in refused
+    assert "forbids this call" in turn.requests[1].tool_results[-1]
     assert (project / "control").exists(), "no command ran at all"
     assert not (project / "ran").exists()
+
+
+def test_a_rule_that_wants_to_be_asked_waits_for_the_persons_yes(trusting: Codex) -> None:
+    """Codex lets a tool run where a hook answers `ask`; so the call is refused, and the model asks."""
+    project = trusting.sandbox.project("shop")
+    trusting.sandbox.cems("rule", "add", "Bash: git push --force* — ask first", cwd=project).ok()
+    push = ToolUse("exec_command", {"cmd": "git push --force || touch ran"})
+    trusting.model.script(push, Text("May I push with --force?"))
+    turn = trusting.ask("push it", cwd=project)
+    assert "cannot ask the person here" in turn.requests[1].tool_results[-1]
+    assert not (project / "ran").exists()
+    trusting.model.script(push, Text("Pushed."))
+    trusting.ask("yes", cwd=project, resume=turn.session)
+    assert (project / "ran").exists()
 
 
 def test_a_rule_that_warns_lets_the_command_run(trusting: Codex) -> None:

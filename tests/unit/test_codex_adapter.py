@@ -405,7 +405,7 @@ def test_what_keeps_ours_from_working_is_said(machine: Machine, config: str, sai
 def test_a_state_of_trust_alone_is_no_second_place_of_hooks(machine: Machine) -> None:
     (machine.home / ".codex").mkdir()
     (machine.home / ".codex/config.toml").write_text('[hooks.state."x:stop:0:0"]\ntrusted_hash = "sha256:0"\n')
-    assert [note for note in AGENT.wire(machine, LAUNCHERS, Wish()).notes if note != hook_trust.HOW] == []
+    assert AGENT.wire(machine, LAUNCHERS, Wish()).notes == ()
 
 
 # -- trust
@@ -437,7 +437,7 @@ def test_digests_are_those_codex_gives(recorded: dict[str, Any]) -> None:
 def test_hooks_nobody_has_trusted_are_said_to_be_so(machine: Machine) -> None:
     assert isinstance(AGENT, NeedsTrust)
     wiring = AGENT.wire(machine, LAUNCHERS, Wish())
-    assert hook_trust.HOW in wiring.notes
+    assert wiring.todo == hook_trust.HOW
     _make(wiring.edits)
     told = AGENT.trust(machine, LAUNCHERS, _record(wiring))
     assert told.state == "untrusted"
@@ -449,7 +449,11 @@ def test_once_trusted_nothing_is_asked_for_any_more(machine: Machine) -> None:
     _trust_all(machine)
     assert AGENT.trust(machine, LAUNCHERS, record).state == "trusted"
     again = AGENT.wire(machine, LAUNCHERS, Wish(record))
-    assert (again.edits, hook_trust.HOW in again.notes) == ((), False)
+    assert (again.edits, again.notes, again.todo) == ((), (), "")
+    # An entry that is written anew is not the one they trusted.
+    events = machine.home / ".codex/hooks.json"
+    events.write_text(events.read_text().replace('"timeout": 3', '"timeout": 2'))
+    assert AGENT.wire(machine, LAUNCHERS, Wish(record, repair=True)).todo == hook_trust.HOW
 
 
 def test_a_home_behind_a_link_is_the_same_home(machine: Machine) -> None:

@@ -149,3 +149,17 @@ def test_uninstall_says_where_the_memories_remain(person: Person, capsys: pytest
     capsys.readouterr()
     assert commands.uninstall(as_json=True) == 0
     assert _json(capsys)["left"] == ["journal.db"]
+
+
+def test_setup_does_not_say_that_an_agent_remembers_which_waits_for_the_person(
+    person: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (person.home.root.parent / ".codex").mkdir()
+    assert commands.setup(agent=["codex"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Codex CLI will remember" not in said
+    assert "Codex CLI remembers nothing yet. It runs hooks only once you have trusted them" in said
+    assert commands.setup() == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Claude Code will remember from the next session on." in said
+    assert "Codex CLI remembers nothing yet." in said
