@@ -27,6 +27,7 @@ from cems.adapters.claude_code.agent import AGENT as CLAUDE_CODE
 from cems.adapters.hook_groups import hook_command
 from cems.core.paths import PRIVATE_DIR, Home
 from cems.core.service.client import Client, DaemonUnreachable, OperationError, stop_daemon
+from cems.core.service.heard import TRIAL
 from cems.installer import launchers
 from cems.installer.apply import apply_launchers
 
@@ -112,7 +113,7 @@ def _own_hook(home: Home, way: ShowsItsWay, environ: Mapping[str, str]) -> str:
         if time.monotonic() > end:
             return f"the daemon is {state or 'not running'} after {PATIENCE:.0f} s; `cems daemon logs` says why"
         time.sleep(0.1)
-    with tempfile.TemporaryDirectory(prefix="cems-proof-") as folder:
+    with tempfile.TemporaryDirectory(prefix=TRIAL) as folder:
         for _ in range(ATTEMPTS):
             before = _failures(home)
             code, output, _ = _run_hook(home, Path(folder), MACHINE_PROMPT, way, environ)

@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 SCHEMA = "CREATE TABLE heard (agent TEXT PRIMARY KEY, hook REAL NOT NULL, tools REAL NOT NULL, given REAL NOT NULL);"
 
+TRIAL = "cems-proof-"
+"""How the names of folders begin in which setup runs an agent's hook by itself."""
+
 Sign = Literal["hook", "tools", "given"]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
 import sqlite3
 import time
@@ -30,6 +31,7 @@ from cems.core.scope import Scope, SessionScope, project_scope, session_scope
 from cems.core.service import standing
 from cems.core.service.adapters import load_agents, recognised, registered_agents, takes_context
 from cems.core.service.ancestry import with_agents
+from cems.core.service.heard import TRIAL
 from cems.core.service.hook_failures import hook_failures
 from cems.core.service.sessions import Session, Sessions, Waiting
 from cems.core.service.standing import has_standing, stand
@@ -139,7 +141,7 @@ class HookService:
             return b""
         agent, event = known[0], _storable(known[1])
         scope = _scope_of(event, context)
-        self._hear(event, scope)
+        self._hear(event, scope, event.cwd or context.get("cwd", ""))
         self._gate.hear(event, self.sessions.get(event.session), context)
         if event.kind == "pre_tool" and (answer := self._gated(agent, event, scope, context)):
             return answer
@@ -162,11 +164,11 @@ class HookService:
     def close(self) -> None:
         self.sessions.close()
 
-    def _hear(self, event: HookEvent, scope: SessionScope) -> None:
+    def _hear(self, event: HookEvent, scope: SessionScope, folder: str) -> None:
         session = self.sessions.get(event.session)
         self.sessions.touch(session, agent=event.agent, scope=scope.project or "", ended=event.kind == "session_end")
-        if not event.machine_turn:
-            # Setup tries the hook out with such a turn: that is not the agent's doing.
+        # That setup tries the hook out is not the agent's doing.
+        if not os.path.basename(folder.rstrip("/")).startswith(TRIAL):  # noqa: PTH119 - of any system's path, as text
             self.sessions.hear(event.agent, "hook")
 
     async def _text(self, event: HookEvent, scope: SessionScope, context: Mapping[str, str], limit: int) -> str:
@@ -235,7 +237,7 @@ class HookService:
         """Nothing is given and nothing kept; only who types a command to CEMS is told why it is not done."""
         session.last_message = ""
         session.waiting = [each for each in session.waiting if each.how == "paused"]
-        if event.kind == "session_start" and event.source in _FRESH_CONTEXT:
+        if event.kind in ("session_start", "pre_compact") and event.source in _FRESH_CONTEXT:
             self.sessions.take_back(session)
         if event.kind in ("pre_tool", "post_tool"):
             return self._what_waits(session, limit)

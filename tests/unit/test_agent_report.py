@@ -14,6 +14,7 @@ from tests.fakes.real_parts import Place, run
 
 from cems.adapters.base import AgentRecord, Detection, Launchers, Machine, Trust
 from cems.adapters.claude_code.agent import ClaudeCode
+from cems.core.service.heard import TRIAL
 from cems.core.service.sessions import Sessions
 from cems.installer.agent_report import AgentReport, report
 from cems.installer.record import load
@@ -141,9 +142,13 @@ def test_a_hook_an_injection_and_a_tool_call_are_noted_and_survive_a_restart(pla
     assert heard(place) == before
 
 
-def test_a_turn_that_no_person_typed_does_not_count_for_setup_makes_one(place: Place) -> None:
-    run(place.prompt("<task-notification>\n<status>completed</status>\n</task-notification>"))
+def test_that_setup_tries_a_hook_out_does_not_count(place: Place, tmp_path: Path) -> None:
+    trial = tmp_path / f"{TRIAL}x1"
+    trial.mkdir()
+    run(place.prompt("hello", folder=trial))
     assert heard(place) == {}
+    run(place.prompt("hello", session="s2"))
+    assert heard(place)["claude-code"]["last_hook"]
 
 
 def test_a_compaction_does_not_take_back_that_memory_was_given(tmp_path: Path) -> None:
