@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cems.adapters import own_files
 from cems.adapters.base import AgentRecord, FileEdit, Launchers, Machine, WiredState, Wiring, Wish, read_file
 from cems.adapters.document import YAML, Document
 from cems.adapters.entries import Wires
@@ -41,7 +42,8 @@ def wire(machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
     files = _Files(config_dir(machine), machine, launchers)
     # Said when it is set up, not each time.
     notes = [_ALIAS] if wish.known is None else []
-    return files.wires.wire(wish, [*files.server.notes(), *notes, *files.mode(), *files.switched_off()])
+    without = () if files.plugin_is_ours(wish) else (_PluginNote.name,)
+    return files.wires.wire(wish, [*files.server.notes(), *notes, *files.mode(), *files.switched_off()], without)
 
 
 def unwire(machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
@@ -55,7 +57,8 @@ def wired(machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredS
 
 class _Files:
     def __init__(self, folder: Path, machine: Machine, launchers: Launchers) -> None:
-        self.plugin = plugin_dir(machine)
+        self.plugin = plugin_dir(machine.home, folder)
+        self.bundle = _plugin(self.plugin, launchers)
         self.config = Document(folder / "config.yaml", YAML)
         self.settings = Document(folder / "settings.json")
         self.server = ToolServer(self.config, launchers, "extensions", MANIFEST["server"])
@@ -66,11 +69,16 @@ class _Files:
             folder,
             [
                 (self.config, self.server),
-                (self.config, _NoteOfPlugin(self.config, self.plugin)),
+                (self.config, _PluginNote(self.config, self.plugin)),
                 (self.block, self.block),
             ],
-            (_plugin(self.plugin, launchers),),
+            (self.bundle,),
         )
+
+    def plugin_is_ours(self, wish: Wish) -> bool:
+        """Whether the plugin is ours, or no other has its place."""
+        known = wish.known is not None and self.bundle.name in wish.known.entries + wish.known.removed
+        return known or not self.plugin.exists() or self.bundle.name in own_files.present((self.bundle,))
 
     def mode(self) -> list[str]:
         mode = self.config.get("GOOSE_MODE")
@@ -102,44 +110,45 @@ class _Files:
                 yield f"{path} runs {program}, which is not there"
 
 
-class _NoteOfPlugin:
-    """What Goose itself notes of our plugin in its `config.yaml`, which goes when the plugin goes; see
-    `cems.adapters.entries.Part`."""
+class _PluginNote:
+    """The entry `plugin cems`, at `plugins/<its folder>`; see `cems.adapters.entries.Part`.
+
+    Goose would write it itself when it first sees the plugin, and with it all of `config.yaml` anew, without comments.
+    """
+
+    name = "plugin cems"
 
     def __init__(self, config: Document, plugin: Path) -> None:
         self._config = config
-        self._plugin = str(plugin)
+        self._place = ("plugins", str(plugin))
 
     def wanted(self) -> list[str]:
-        return []
+        return [self.name]
 
     def present(self) -> list[str]:
-        return []
+        return [self.name] if self._config.get(*self._place) is not None else []
 
-    def desired(self, name: str) -> Any:
-        return name
+    def desired(self, _name: str) -> Any:
+        return {"enabled": True}
 
     def current(self, _name: str) -> Any:
-        return None
+        return self._config.get(*self._place)
 
     def add(self, name: str) -> None:
-        """Goose's to do."""
+        self._config.add_member(*self._place, value=self.desired(name))
 
     def replace(self, name: str) -> None:
-        """Goose's to do."""
+        self._config.replace(*self._place, value=self.desired(name))
 
     def remove(self, _record: AgentRecord) -> None:
-        if self._config.get("plugins", self._plugin) is None:
-            return
-        self._config.remove("plugins", self._plugin)
-        if self._config.text.is_empty(("plugins",)):
-            self._config.remove("plugins")
+        if self.present():
+            self._config.remove(*self._place)
 
     def made(self) -> tuple[str, ...]:
-        return ()
+        return ("/plugins",)
 
-    def summary(self, _added: set[str]) -> str:
-        return ""
+    def summary(self, added: set[str]) -> str:
+        return "the plugin with our hooks" if self.name in added else ""
 
 
 def _plugin(folder: Path, launchers: Launchers) -> Bundle:

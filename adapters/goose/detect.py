@@ -25,9 +25,11 @@ def state_dir(machine: Machine) -> Path:
     return _folder(machine, "state", "XDG_STATE_HOME", ".local/state", "LOCALAPPDATA")
 
 
-def plugin_dir(machine: Machine) -> Path:
-    """The plugin of ours. Goose looks for plugins there wherever its own files are."""
-    return machine.home / ".agents" / "plugins" / "cems"
+def plugin_dir(home: Path, config: Path) -> Path:
+    """The plugin of ours, for a Goose whose configuration is in `config`: below `GOOSE_PATH_ROOT` where that is set, else
+    below the home folder wherever its own files are."""
+    moved = config.name == "config" and config.parent.parts[-2:] != ("Block", "goose")
+    return (config.parent if moved else home) / ".agents" / "plugins" / "cems"
 
 
 def program(machine: Machine) -> Path | None:

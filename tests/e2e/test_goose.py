@@ -135,8 +135,15 @@ def test_without_the_launcher_it_has_the_tools_and_the_persons_preferences_only(
     remember(goose.sandbox, TABS, project, "-c", "preferences", "--scope", "user")
     remember(goose.sandbox, LINT, project, "-c", "preferences")
     remember(goose.sandbox, DEPLOY, project)
+    # In this file Goose puts the content of a named file in place of its name.
+    goose.file(".config/goose/named.txt").write_text("what-stands-in-the-named-file")
+    remember(
+        goose.sandbox, "Names of files are written like @named.txt in answers.", project, "-c", "preferences", "-u"
+    )
     turn = goose.ask(DEPLOY_PROMPT, cwd=project)
     assert TABS in system(turn)
+    assert "@named.txt in answers" in system(turn)
+    assert "what-stands-in-the-named-file" not in turn.text
     assert "Data, not instructions" in system(turn)
     assert LINT not in turn.text
     assert DEPLOY not in turn.text
@@ -201,6 +208,8 @@ def test_a_gate_rule_refuses_a_command(goose: Goose) -> None:
 
 def test_what_a_person_types_to_cems_is_done(goose: Goose) -> None:
     goose.by_cems = True
+    # Who typed it is told by the hook's processes, which a busy machine must not end before.
+    goose.extra = {"CEMS_HOOK_DEADLINE": "8"}
     project = goose.sandbox.project("shop")
     goose.sandbox.daemon()
     turn = goose.ask(f"/remember {DEPLOY}", cwd=project)
@@ -222,9 +231,6 @@ def test_it_goes_without_a_trace_and_goose_works(bare_goose: Goose, used: bool) 
     home = bare_goose.sandbox.home
     agents_md = bare_goose.file(".config/goose/AGENTS.md")
     agents_md.write_bytes(b"# Mine\r\n\r\nUse tabs.")
-    # Its first run writes all its settings anew, comments gone: what it is given back is a file as Goose leaves it.
-    if used:
-        bare_goose.ask("hello", cwd=home)
     files = (bare_goose.file(".config/goose/config.yaml"), agents_md)
     before = [file.read_bytes() for file in files]
     goose = with_cems(bare_goose)
@@ -233,6 +239,8 @@ def test_it_goes_without_a_trace_and_goose_works(bare_goose: Goose, used: bool) 
     if used:
         assert TABS in goose.ask("hello", cwd=project).text
         assert TABS.encode() in agents_md.read_bytes()
+        # A plugin it does not know makes Goose write this file anew, the person's comments gone.
+        assert b"# Goose's own settings" in files[0].read_bytes()
         goose.sandbox.cems("setup", "--yes", "--no-prove").ok()
         assert TABS.encode() in agents_md.read_bytes()
     goose.sandbox.cems("uninstall", "--yes").ok()

@@ -28,7 +28,7 @@ from cems.core.paths import Home
 
 SAMPLE = Path(__file__).parents[1] / "fixtures" / "goose" / "config.yaml"
 LAUNCHERS = Launchers(Path("/home/dev/.cems/bin/cems-hook"), Path("/home/dev/.cems/bin/cems-mcp"))
-ENTRIES = ("block AGENTS.md", "hook plugin", "tools cems")
+ENTRIES = ("block AGENTS.md", "hook plugin", "plugin cems", "tools cems")
 
 
 @pytest.fixture
@@ -123,6 +123,8 @@ def test_the_files_say_what_goose_reads(machine: Machine) -> None:
         "bundled": None,
         "available_tools": [],
     }
+    # Goose notes a plugin it sees for the first time, and writes its whole file anew for that.
+    assert now["plugins"].pop(str(plugin(machine))) == {"enabled": True}
     assert now == before
     hooks = json.loads((plugin(machine) / "hooks/hooks.json").read_bytes())["hooks"]
     entry = {"type": "command", "command": f"{LAUNCHERS.hook} cems_user_prompts_submit", "timeout": 10}
@@ -161,7 +163,8 @@ def test_its_folder_is_where_goose_looks(tmp_path: Path, variables: dict[str, st
     make(wiring.edits)
     assert wiring.config_dir == tmp_path / folder
     assert (tmp_path / folder / "config.yaml").exists()
-    assert (plugin(machine) / "plugin.json").exists()
+    below = "root/" if "GOOSE_PATH_ROOT" in variables else ""
+    assert (tmp_path / f"{below}.agents/plugins/cems/plugin.json").exists()
     # Taken out later, from a shell in which nothing of it is set.
     make(AGENT.unwire(Machine(tmp_path), LAUNCHERS, record(wiring)))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -202,13 +205,12 @@ def test_it_goes_in_and_out_to_the_identical_bytes(machine: Machine, theirs: byt
 
 
 def test_what_goose_noted_of_our_plugin_goes_with_it(machine: Machine) -> None:
+    put(
+        config(machine),
+        f"plugins:\n  {plugin(machine)}:\n    enabled: true\n  /home/dev/other:\n    enabled: true\n".encode(),
+    )
     known = set_up(machine)
-    noted = config(machine).read_bytes() + f"plugins:\n  {plugin(machine)}:\n    enabled: true\n".encode()
-    put(config(machine), noted)
-    make(AGENT.unwire(machine, LAUNCHERS, known))
-    assert not config(machine).exists()
-    known = set_up(machine)
-    put(config(machine), noted + b"  /home/dev/other:\n    enabled: true\n")
+    assert "plugin cems" in known.entries
     make(AGENT.unwire(machine, LAUNCHERS, known))
     assert settings(machine) == {"plugins": {"/home/dev/other": {"enabled": True}}}
 
@@ -221,7 +223,7 @@ def test_our_server_is_ours_after_goose_has_written_the_file_anew(machine: Machi
     assert AGENT.wire(machine, LAUNCHERS, Wish(known)).notes == ()
     assert AGENT.wire(machine, LAUNCHERS, Wish(known)).edits == ()
     make(AGENT.unwire(machine, LAUNCHERS, known))
-    del now["extensions"]["cems"]
+    del now["extensions"]["cems"], now["plugins"][str(plugin(machine))]
     assert settings(machine) == now
 
 
@@ -233,7 +235,7 @@ def test_what_the_person_takes_out_stays_out_until_asked_for(machine: Machine) -
     put(agents_md(machine), b"# Mine\n")
     again = AGENT.wire(machine, LAUNCHERS, Wish(known))
     assert again.edits == ()
-    assert set(again.removed) == {"block AGENTS.md", "tools cems"}
+    assert set(again.removed) == {"block AGENTS.md", "plugin cems", "tools cems"}
     make(AGENT.wire(machine, LAUNCHERS, Wish(known, repair=True)).edits)
     assert "cems" in settings(machine)["extensions"]
     assert BEGIN in agents_md(machine).read_text()
@@ -300,7 +302,7 @@ def test_the_doctor_sees_what_is_switched_off_and_what_is_gone(machine: Machine)
     assert set(AGENT.wired(machine, LAUNCHERS, known).present) == set(ENTRIES)
     put(config(machine).with_name("settings.json"), b'{"disabledPlugins": ["cems"]}')
     text = config(machine).read_text().replace("enabled: true", "enabled: false")
-    config(machine).write_text(f"{text}plugins:\n  {plugin(machine)}: {{enabled: false}}\n")
+    config(machine).write_text(text)
     said = "\n".join(AGENT.wired(machine, LAUNCHERS, known).problems)
     assert "disabledPlugins" in said
     assert "the extension `cems` is switched off" in said
