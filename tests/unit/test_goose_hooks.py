@@ -17,7 +17,7 @@ from tests.fakes.real_parts import Place, run
 from cems.adapters.claude_code.agent import AGENT as CLAUDE
 from cems.adapters.goose.agent import AGENT
 from cems.adapters.marked_block import MarkedText
-from cems.core.events import ContextFile
+from cems.core.events import ContextFile, HookAgent
 from cems.core.service.ancestry import PEER
 from cems.core.service.commands import TypedCommands
 from cems.core.service.context import OWNER
@@ -64,7 +64,7 @@ def goose(place: Place, tmp_path: Path) -> Iterator[Goose]:
     agents_md.write_bytes(bytes(MarkedText.parse(b"# Mine\n").with_block("")))
     record = {"agent": "goose", "entries": ["block AGENTS.md"], "files": [{"path": str(agents_md)}]}
     place.home.install_conf.write_text(json.dumps({"agents": [record]}))
-    agents = {"claude-code": CLAUDE, "goose": AGENT}
+    agents: dict[str, HookAgent] = {"claude-code": CLAUDE, "goose": AGENT}
     place.hooks.accept(TypedCommands(place.operations), agents, place.policy, count_tokens)
     above = Ancestors(tmp_path / "programs")
     process = subprocess.Popen(above.command("goose", run=["sleep", "600"]))
