@@ -256,7 +256,7 @@ class HookService:
             self.sessions.take_back(session)
         if session.repeats_start(event.source, event.cwd):
             return ""
-        if not limit or (event.replayed and "profile" in session.shown.values()):
+        if not limit:
             return ""
         # A resumed or compacted session was told before; its profile must be the same text.
         health = self._health() if event.source in ("", "startup", "clear") else ""
