@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import yaml  # type: ignore[import-untyped]
 from tests.e2e.agent import Agent, Outcome
 
 _CONFIG = """\
@@ -25,6 +26,9 @@ extensions:
 """
 
 _SESSION = re.compile(r"\b(\d{8}_\d+)\b")
+
+_REWRITTEN = {"GOOSE_PROVIDER", "GOOSE_MODEL", "providers", "active_provider", "extensions"}
+_BUILT_IN = {"builtin", "platform"}
 
 
 class Goose(Agent):
@@ -64,6 +68,13 @@ class Goose(Agent):
         # Goose reports a refused request as the assistant's words, and exits with 0.
         assert not any("Ran into this error" in text for text in said), "the turn failed"
         return Outcome(session[1], "\n".join(said), report)
+
+    def settings(self) -> dict[str, str]:
+        # Some runs of Goose write the file anew: without comments, the provider in another form, its own extensions in.
+        content = yaml.safe_load(super().settings()[".config/goose/config.yaml"])
+        others = {name: value for name, value in content.items() if name not in _REWRITTEN}
+        servers = {name: each for name, each in content["extensions"].items() if each["type"] not in _BUILT_IN}
+        return {"servers": str(servers), "others": str(sorted(others.items()))}
 
     def tool(self, name: str, server: str = "cems") -> str:
         return f"{server}__{name}"

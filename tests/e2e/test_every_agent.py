@@ -7,6 +7,7 @@ import re
 import pytest
 from tests.e2e.agent import Agent, Turn
 from tests.e2e.fixtures import AGENTS, Starter, with_cems
+from tests.e2e.goose import Goose
 from tests.e2e.steps import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, memories, remember, snapshot
 from tests.fakes.model_api import Text, ToolUse
 
@@ -20,13 +21,21 @@ BLOCK = re.compile("(?:<|&lt;)cems-memory ")
 """How what is given begins; Gemini CLI itself takes the bracket for what its own fence is made of."""
 
 
+def set_up(agent: Agent) -> Agent:
+    """The agent with CEMS, started as a person then starts it."""
+    with_cems(agent)
+    if isinstance(agent, Goose):
+        agent.by_cems = True
+    return agent
+
+
 def everything(turn: Turn) -> str:
     """All the model read in this turn, in requests beside the conversation too."""
     return "\n".join(request.text for request in (*turn.requests, *turn.asides))
 
 
 def test_canary_a_memory_arrives_once_and_only_with_a_prompt_that_needs_it(kind: type[Agent], start: Starter) -> None:
-    agent = with_cems(start(kind))
+    agent = set_up(start(kind))
     project = agent.sandbox.project("shop")
     remember(agent.sandbox, DEPLOY, project)
 
@@ -45,7 +54,7 @@ def test_canary_a_memory_arrives_once_and_only_with_a_prompt_that_needs_it(kind:
 
 
 def test_what_the_model_stores_is_there_for_the_next_session(kind: type[Agent], start: Starter) -> None:
-    agent = with_cems(start(kind))
+    agent = set_up(start(kind))
     project = agent.sandbox.project("shop")
     add, search = agent.tool("memory_add"), agent.tool("memory_search")
     agent.model.script(ToolUse(add, {"content": DEPLOY}), Text("Stored."))
@@ -68,7 +77,7 @@ def test_after_uninstall_the_agent_is_as_it_was(kind: type[Agent], start: Starte
     before = agent.ask(DEPLOY_PROMPT, cwd=project)
     files, settings = snapshot(home), agent.settings()
 
-    with_cems(agent)
+    set_up(agent)
     remember(sandbox, DEPLOY, project)
     during = agent.ask(DEPLOY_PROMPT, cwd=project)
     assert DEPLOY in during.text
@@ -84,6 +93,8 @@ def test_after_uninstall_the_agent_is_as_it_was(kind: type[Agent], start: Starte
     assert [path for path in changed if "cems" in path.lower() and "/mcp-logs-" not in path] == []
     assert agent.settings() == settings
 
+    if isinstance(agent, Goose):
+        agent.by_cems = False
     after = agent.ask(DEPLOY_PROMPT, cwd=project)
     assert DEPLOY not in everything(after)
     assert "cems" not in everything(after).lower()
