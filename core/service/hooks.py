@@ -264,6 +264,7 @@ class HookService:
             return health
         room = limit - max(utf16_units(health), _NOTE_UNITS) - 1
         told = {each for each, how in session.shown.items() if event.replayed or how == standing.HOW}
+        told |= session.spoken_for("profile")
         text, ids = profile(self._connection, scope, self.policy, max_units=room, count=self.count, without=told)
         waits = "" if health or event.source != "startup" else self._waiting_for_review(self._connection, scope)
         return self._give(event, session, "\n".join(part for part in (text, health or waits) if part), ids, "profile")
@@ -322,7 +323,8 @@ class HookService:
             prompt = event.last_message or session.last_message
         if limit <= 0 or not prompt.strip() or _SLASH_COMMAND.match(prompt) or self._searcher is None:
             return ""
-        explanation = await self._recalled(self._searcher, prompt, scope, session.shown, limit)
+        shown = session.shown.keys() | session.spoken_for("prompt")
+        explanation = await self._recalled(self._searcher, prompt, scope, shown, limit)
         logger.info(
             "prompt: %s, %d candidates, %d injected, %d tokens, %s ms",
             explanation.mode, len(explanation.candidates), len(explanation.injected), explanation.tokens,

@@ -82,6 +82,10 @@ class Session:
         self.last_turn, self.last_prompt, self.last_turn_at = turn, prompt, now
         return repeats
 
+    def spoken_for(self, how: str) -> set[str]:
+        """The memories that wait to be given in another way than `how`."""
+        return {memory for each in self.waiting if each.how != how for memory in each.memories}
+
     def repeats_start(self, source: str, cwd: str) -> bool:
         """Whether this start has been told already, as `repeats_prompt`."""
         now, name = time.monotonic(), f"{source} {cwd}"
