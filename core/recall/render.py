@@ -96,12 +96,17 @@ class Block:
         return f"</{self._tag}>"
 
     def _head(self, *, unverified: bool) -> str:
-        return f'<{self._tag} note="{_NOTES[self._tag]}{_UNVERIFIED if unverified else ""}">'
+        return f'<{self._tag} note="{notice(self._tag, unverified=unverified)}">'
 
     def _fence_cost(self, *, unverified: bool) -> int:
         if self._count is None:
             return NOTE_TOKENS[self._tag] + (UNVERIFIED_TOKENS if unverified else 0)
         return self._count(f"{self._head(unverified=unverified)}\n{self._foot}")
+
+
+def notice(tag: str, *, unverified: bool) -> str:
+    """What a fence says about the lines in it."""
+    return _NOTES[tag] + (_UNVERIFIED if unverified else "")
 
 
 def line(row: dict[str, Any], count: Count | None = None) -> Line:

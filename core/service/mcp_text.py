@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cems.core.recall.escape import cut, escape
-from cems.core.recall.render import MEMORY_TAG, SHORT_ID, Block, Line, line
+from cems.core.recall.render import MEMORY_TAG, SHORT_ID, Block, Line, line, notice
 
 _LISTED_CHARS = 400
 
@@ -227,10 +227,30 @@ def short_id(memory_id: object) -> str:
     return str(memory_id or "")[:SHORT_ID]
 
 
-def fenced(lines: list[Line], memories: list[dict[str, Any]]) -> str:
+def noted(found: Mapping[str, Any], memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same answer for a client whose model reads the JSON and not the text: what the fence says comes first, and no
+    text in it has a tag that means something.
+    """
+    note = {"note": notice(MEMORY_TAG, unverified=_unverified(memories))} if memories else {}
+    return note | {name: _escaped(value) for name, value in found.items()}
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, Mapping):
+        return {name: _escaped(each) for name, each in value.items()}
+    return [_escaped(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _unverified(memories: Sequence[Mapping[str, Any]]) -> bool:
+    return any(memory.get("trust") == "candidate" for memory in memories)
+
+
+def fenced(lines: list[Line], memories: Sequence[Mapping[str, Any]]) -> str:
     """The lines in the fence of recalled memories, as in a prompt, but as many as there are."""
     block = Block(MEMORY_TAG, max_tokens=math.inf, max_units=sys.maxsize)
-    unverified = any(memory.get("trust") == "candidate" for memory in memories)
+    unverified = _unverified(memories)
     for each in lines:
         block.add_line(each, unverified=unverified)
     return block.text

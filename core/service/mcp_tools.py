@@ -3,7 +3,7 @@
 Annotations are evaluated, for the library reads them. Every description is in every session of every agent: short ones.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, Literal, Protocol
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -28,6 +28,7 @@ from cems.core.service.mcp_text import (
     hidden_text,
     history_text,
     maintenance_text,
+    noted,
     search_text,
     shown_text,
     timeline_text,
@@ -55,8 +56,16 @@ def _hints(title: str, *, reads: bool = False, destroys: bool = False, repeatabl
     )
 
 
-def _answer(shape: type[BaseModel], text: str, found: dict[str, Any], *, failed: bool = False) -> CallToolResult:
-    structured = shape.model_validate(found).model_dump(mode="json", exclude_none=True)
+def _answer(
+    shape: type[BaseModel],
+    text: str,
+    found: dict[str, Any],
+    *,
+    failed: bool = False,
+    recalled: Sequence[dict[str, Any]] = (),
+) -> CallToolResult:
+    """`recalled`: the memories whose text is in the answer. Of both forms, agents give their model either one."""
+    structured = noted(shape.model_validate(found).model_dump(mode="json", exclude_none=True), recalled)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured, is_error=failed)
 
 
@@ -119,7 +128,7 @@ def add_tools(server: MCPServer[Any], ask: Ask) -> None:
         found = await ask(
             context, "search", query=query, limit=limit, category=category, valid_at=valid_at, as_of=as_of
         )
-        return _answer(Results, search_text(found), found)
+        return _answer(Results, search_text(found), found, recalled=found["memories"])
 
     @server.tool(
         title="Read a memory",
@@ -131,7 +140,7 @@ def add_tools(server: MCPServer[Any], ask: Ask) -> None:
         id: Annotated[str, Field(description=_ID, min_length=1)],  # noqa: A002
     ) -> Annotated[CallToolResult, Shown]:
         found = await ask(context, "show", id=id)
-        return _answer(Shown, shown_text(found), found)
+        return _answer(Shown, shown_text(found), found, recalled=[found["memory"]])
 
     @server.tool(
         title="Forget a memory",
@@ -151,7 +160,7 @@ def add_tools(server: MCPServer[Any], ask: Ask) -> None:
         if bool(id) == bool(text):
             raise ToolError("Give either the id or the exact text of the memory to forget.")
         found = await ask(context, "forget", id=id, text=text, reason=reason)
-        return _answer(Hidden, hidden_text(found), found)
+        return _answer(Hidden, hidden_text(found), found, recalled=found["hidden"])
 
     @server.tool(
         title="Correct a memory",
@@ -196,7 +205,7 @@ def add_tools(server: MCPServer[Any], ask: Ask) -> None:
         id: Annotated[str, Field(description=_ID, min_length=1)],  # noqa: A002
     ) -> Annotated[CallToolResult, History]:
         found = await ask(context, "history", id=id)
-        return _answer(History, history_text(found), found)
+        return _answer(History, history_text(found), found, recalled=found["chain"])
 
     @server.tool(
         title="What was learnt when",
@@ -213,7 +222,7 @@ def add_tools(server: MCPServer[Any], ask: Ask) -> None:
         limit: Annotated[int, Field(description="At most this many, the newest.", ge=1, le=100)] = 20,
     ) -> Annotated[CallToolResult, Timeline]:
         found = await ask(context, "timeline", since=since, until=until, limit=limit)
-        return _answer(Timeline, timeline_text(found), found)
+        return _answer(Timeline, timeline_text(found), found, recalled=found["events"])
 
     @server.tool(
         title="Ask for all projects",
