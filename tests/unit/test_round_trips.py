@@ -117,7 +117,7 @@ AGENTS: dict[str, Files] = {
 @st.composite
 def homes(draw: st.DrawFn, files: Files) -> tuple[dict[str, bytes], bool]:
     """The files' contents, some of them absent or blank; and whether the agent writes them anew."""
-    made = {}
+    made: dict[str, bytes] = {}
     for name, (kind, documents) in files.items():
         state = draw(st.sampled_from(["there", "there", "there", "absent", "blank"]))
         if state == "absent" and made:
