@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.agent import Turn
 from tests.e2e.claude import Claude
 from tests.e2e.codex import Codex
-from tests.e2e.test_claude_code import DEPLOY, memories, remember
+from tests.e2e.steps import DEPLOY, memories, remember
 from tests.fakes.model_api import Text, ToolUse
 
 pytestmark = pytest.mark.e2e
