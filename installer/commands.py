@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cems.adapters.base import ConfigUnreadable, Machine
+from cems.adapters.base import Agent, ConfigUnreadable, Machine
 from cems.core.cli import asking, console, options
 from cems.core.cli.failures import DONE, FAILED, CommandError, usage
 from cems.core.paths import Home
+from cems.core.scope import session_scope
 from cems.installer import agents as known_agents
 from cems.installer import apply, outcome, show, undo, update_command
 from cems.installer.agents import UnknownAgent
@@ -58,6 +60,9 @@ NoPermissions = Annotated[
 ]
 Repair = Annotated[bool, typer.Option("--repair", help="Also put back what was taken out by hand.")]
 NoProve = Annotated[bool, typer.Option("--no-prove", help="Skip the round trip at the end.")]
+ProjectRule = Annotated[
+    bool, typer.Option("--project-rule", help="With --agent cursor: also put a small rule into this folder's project.")
+]
 OnlyAgents = Annotated[
     list[str] | None,
     typer.Option("--agent", metavar="NAME", help="Disconnect only this agent; the program stays. Repeatable."),
@@ -80,6 +85,7 @@ def setup(
     no_permissions: NoPermissions = False,
     repair: Repair = False,
     no_prove: NoProve = False,
+    project_rule: ProjectRule = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Detect, plan, show, ask, apply, verify, prove."""
@@ -88,14 +94,16 @@ def setup(
     home, machine = asking.home(), this_machine()
     with _told():
         record = load(home) or first(home)
+        agents = known_agents.named(agent or [])
         plan = plan_setup(
             home,
             machine,
-            known_agents.named(agent or []),
+            agents,
             record,
             insisted=frozenset(agent or ()),
             permissions=not no_permissions,
             repair=repair,
+            project=_project(agents) if project_rule else None,
         )
     if not as_json:
         for line in show.plan_lines(plan, home, machine):
@@ -111,6 +119,16 @@ def setup(
         console.say("Trying it out; this takes some seconds")
     proof = None if no_prove else prove(home, [each.agent for each in plan.agents if each.wiring], machine.environ)
     return outcome.tell(plan, failed, proof, as_json)
+
+
+def _project(agents: Mapping[str, Agent]) -> Path:
+    """The project of the folder this runs in, for agents that read a rule there."""
+    if not all(getattr(agent, "reads_project_rules", False) for agent in agents.values()):
+        raise usage("--project-rule goes with --agent cursor alone")
+    folder = Path.cwd()
+    if session_scope(str(folder)).project is None:
+        raise usage(f"{folder} is no project; run this in the one that should have the rule")
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
 
 
 def _apply(home: Home, machine: Machine, plan: Plan, record: InstallRecord) -> list[str]:

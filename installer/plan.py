@@ -59,38 +59,42 @@ def plan_setup(
     insisted: frozenset[str] = frozenset(),
     permissions: bool = True,
     repair: bool = False,
+    project: Path | None = None,
 ) -> Plan:
-    """The plan for these agents. `insisted` are set up whether or not they are found, as with `repair`."""
+    """The plan for these agents. `insisted` are set up whether or not they are found, as with `repair`. `project` is where
+    a project rule is wanted."""
     here, absent = [], []
     for name, agent in agents.items():
         detection = agent.detect(machine)
         if name in record.disconnected and name not in insisted:
             absent.append(AgentPlan(agent, detection))
         elif detection.found or name in insisted:
-            wish_repair = repair or name in insisted
-            here.append(_agent_plan(home, machine, agent, detection, record, permissions, repair=wish_repair))
+            wish = _wish(record, agent, detection, permissions, repair or name in insisted, project)
+            here.append(_agent_plan(home, machine, agent, detection, wish))
         else:
             absent.append(AgentPlan(agent, detection))
     if any(plan.wiring and agents[plan.agent.name].uses_shared_skills for plan in here):
         detection = AGENTS_SKILLS.detect(machine)
-        here.append(_agent_plan(home, machine, AGENTS_SKILLS, detection, record, permissions, repair=repair))
+        wish = _wish(record, AGENTS_SKILLS, detection, permissions, repair)
+        here.append(_agent_plan(home, machine, AGENTS_SKILLS, detection, wish))
     missing = launchers.outdated(home)
     return Plan(tuple(here), tuple(absent), tuple(missing), launchers.plan_link(machine, home))
 
 
-def _agent_plan(
-    home: Home,
-    machine: Machine,
+def _wish(
+    record: InstallRecord,
     agent: Connects,
     detection: Detection,
-    record: InstallRecord,
     permissions: bool,
-    *,
     repair: bool,
-) -> AgentPlan:
-    known = record.agent(agent.name, detection.config_dir)
+    project: Path | None = None,
+) -> Wish:
+    return Wish(record.agent(agent.name, detection.config_dir), permissions, repair, project)
+
+
+def _agent_plan(home: Home, machine: Machine, agent: Connects, detection: Detection, wish: Wish) -> AgentPlan:
     try:
-        wiring = agent.wire(machine, launchers.launchers(home), Wish(known, permissions=permissions, repair=repair))
+        wiring = agent.wire(machine, launchers.launchers(home), wish)
     except ConfigUnreadable as problem:
         return AgentPlan(agent, detection, problem=str(problem))
     return AgentPlan(agent, detection, wiring)

@@ -61,6 +61,7 @@ class Cursor:
     title = "Cursor"
     uses_shared_skills = True
     cannot_ask = True
+    reads_project_rules = True
 
     # -- hooks
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.agent import Turn
 from tests.e2e.copilot import Copilot
-from tests.e2e.steps import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, memories, remember, snapshot
+from tests.e2e.steps import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, remember
 from tests.fakes.model_api import Text, ToolUse
 
 pytestmark = pytest.mark.e2e
-
-OURS = "<cems-memory "
 
 
 def assert_given_once(turn: Turn, text: str) -> None:
@@ -35,26 +32,14 @@ def test_canary_copilot_passes_on_what_a_hook_prints(bare_copilot: Copilot) -> N
     )
 
 
-def test_what_a_person_said_is_in_the_request_exactly_once_and_only_where_it_matters(copilot: Copilot) -> None:
+def test_in_one_session_a_memory_is_given_once_and_stays_in_the_conversation(copilot: Copilot) -> None:
     project = copilot.sandbox.project("shop")
     remember(copilot.sandbox, DEPLOY, project)
     cold = copilot.ask(DEPLOY_PROMPT, cwd=project)
     assert_given_once(cold, DEPLOY)
-    unrelated = copilot.ask(UNRELATED_PROMPT, cwd=project)
-    assert OURS not in unrelated.text
-    assert "make ship" not in unrelated.text
-    # In one session it is given once, and stays in the conversation.
     again = copilot.ask("and how do I deploy to production from a branch?", cwd=project, resume=cold.session)
     assert again.session == cold.session
     assert again.text.count(DEPLOY) == 1
-
-
-def test_a_second_project_does_not_see_it(copilot: Copilot) -> None:
-    shop = copilot.sandbox.project("shop", "https://example.invalid/acme/shop.git")
-    other = copilot.sandbox.project("shop-2", "https://example.invalid/acme/shop-2.git")
-    remember(copilot.sandbox, DEPLOY, shop)
-    assert "make ship" not in copilot.ask(DEPLOY_PROMPT, cwd=other).text
-    assert_given_once(copilot.ask(DEPLOY_PROMPT, cwd=shop), DEPLOY)
 
 
 def test_the_profile_arrives_at_the_sessions_start(copilot: Copilot) -> None:
@@ -87,17 +72,6 @@ def test_a_project_that_has_claudes_hooks_too_gives_it_once(copilot: Copilot) ->
     assert_given_once(turn, preference)
 
 
-def test_the_model_has_the_tools(copilot: Copilot) -> None:
-    project = copilot.sandbox.project("shop")
-    copilot.model.script(ToolUse(copilot.tool("memory_add"), {"content": DEPLOY}), Text("Noted."))
-    turn = copilot.ask("note down how we deploy", cwd=project)
-    assert turn.answer == "Noted."
-    offered = {name.removeprefix("cems-") for name in turn.request.tools if name.startswith("cems-")}
-    assert offered >= {"memory_add", "memory_forget", "memory_get", "memory_search", "memory_update"}
-    (stored,) = memories(copilot.sandbox, project)
-    assert (stored["content"], stored["trust"], stored["source"]["actor"]) == (DEPLOY, "candidate", "agent")
-
-
 def test_a_bare_yes_is_about_what_copilot_said_last(copilot: Copilot) -> None:
     project = copilot.sandbox.project("shop")
     remember(copilot.sandbox, DEPLOY, project)
@@ -122,23 +96,3 @@ def test_a_rule_keeps_a_command_from_running(copilot: Copilot) -> None:
     refused, *_ = turn.requests[1].tool_results
     assert "Denied by preToolUse hook" in refused
     assert "touch forbidden*" in refused
-
-
-def test_after_uninstall_copilot_is_as_it_was(bare_copilot: Copilot) -> None:
-    agent, sandbox = bare_copilot, bare_copilot.sandbox
-    agent.add_server("other", ["/bin/true"])
-    project = sandbox.project("shop")
-    before = agent.ask(DEPLOY_PROMPT, cwd=project).request
-    files = snapshot(sandbox.home)
-    sandbox.cems("setup", "--yes", "--no-prove").ok()
-    remember(sandbox, DEPLOY, project)
-    sandbox.cems("uninstall", "--yes").ok()
-    assert snapshot(sandbox.home) == files
-    sandbox.cems("setup", "--yes", "--no-prove").ok()
-    assert_given_once(agent.ask(DEPLOY_PROMPT, cwd=project), DEPLOY)
-    sandbox.cems("uninstall", "--yes").ok()
-    after = agent.ask(DEPLOY_PROMPT, cwd=project).request
-    assert set(after.tools) == set(before.tools)
-    assert DEPLOY not in after.text
-    changed = {path for path, content in snapshot(sandbox.home).items() if files.get(path) != content}
-    assert not any("hooks" in Path(path).parts or Path(path).name == "mcp-config.json" for path in changed)

@@ -163,3 +163,26 @@ def test_setup_does_not_say_that_an_agent_remembers_which_waits_for_the_person(
     said = " ".join(capsys.readouterr().out.split())
     assert "Claude Code will remember from the next session on." in said
     assert "Codex CLI remembers nothing yet." in said
+
+
+def test_a_project_rule_is_for_cursor_and_for_a_project(
+    person: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "work" / "shop"
+    (project / ".git").mkdir(parents=True)
+    (project / "src").mkdir()
+    rule = project / ".cursor/rules/cems.mdc"
+    monkeypatch.chdir(project / "src")
+    with pytest.raises(CommandError, match="--agent cursor"):
+        commands.setup(project_rule=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CommandError, match="no project"):
+        commands.setup(agent=["cursor"], project_rule=True)
+    monkeypatch.chdir(project / "src")
+    assert commands.setup(agent=["cursor"], no_prove=True) == 0
+    assert not rule.exists()
+    assert commands.setup(agent=["cursor"], project_rule=True, no_prove=True) == 0
+    assert rule.exists()
+    assert str(rule).removeprefix(f"{tmp_path}/") in capsys.readouterr().out
+    assert commands.uninstall(agent=["cursor"], yes=True) == 0
+    assert not (project / ".cursor").exists()
