@@ -6,6 +6,7 @@ Imported by the daemon's first stage, so: standard library, and the wiring (`con
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,9 @@ _FORM_IN_A_TURN = ("turn_id", "model")
 _OWN_TOOLS = {"spawn_agent": "Agent", "view_image": READ}
 # A patch as a shell command, which Codex applies itself when nothing else is in the command.
 _SHELL_PATCH = re.compile(
-    r"\s*(?:cd\s+[^\n;|&]+&&\s*)?apply_?patch\s+<<\s*['\"]?(\w+)['\"]?[ \t]*\n.*?\n\*\*\* End Patch\s*\n\1\s*",
-    re.DOTALL,
+    r"\s*(?:cd\s+(?P<folder>[\w./~@+'\" -]+?)\s*&&\s*)?apply_?patch\s+<<\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*\n"
 )
+_RUNS_INSIDE = ("$(", "`")
 
 # How a person names a skill; a name alone could be a variable in what they write (`$context is empty here`).
 _TYPED = re.compile(
@@ -219,9 +220,26 @@ def _tool(payload: Mapping[str, Any]) -> tuple[str, str]:
     if not isinstance(given, (dict, str)):
         return tool, ""
     what = subject(tool, given)
-    if tool == BASH and _SHELL_PATCH.fullmatch(what):
-        return EDIT, subject(EDIT, given)
+    if tool == BASH and (folder := _patched_in(what)) is not None:
+        return EDIT, "\n".join(posixpath.join(folder, path) for path in subject(EDIT, given).split("\n"))
     return tool, what
+
+
+def _patched_in(command: str) -> str | None:
+    """The folder (empty for the working one) of a patch that is all there is to the command; None for any other command,
+    which a rule on commands has to see."""
+    head = _SHELL_PATCH.match(command)
+    if head is None:
+        return None
+    lines = command[head.end() :].split("\n")
+    if head["end"] not in lines or lines[0].strip() != "*** Begin Patch":
+        return None
+    at = lines.index(head["end"])
+    if any(line.strip() for line in lines[at + 1 :]):
+        return None
+    if not head["quote"] and any(mark in line for line in lines[:at] for mark in _RUNS_INSIDE):
+        return None
+    return (head["folder"] or "").strip(" '\"")
 
 
 def _as_typed(prompt: str) -> str:

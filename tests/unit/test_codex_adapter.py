@@ -138,25 +138,33 @@ def test_machine_turns_are_told_from_peoples(payload: dict[str, Any], machine: b
     assert event.machine_turn is machine
 
 
+PATCH = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch\n"
+
+
 @pytest.mark.parametrize(
-    ("command", "tool", "subject"),
+    ("command", "files"),
     [
-        ("apply_patch <<'EOF'\n*** Begin Patch\n*** Delete File: a/b.py\n*** End Patch\nEOF\n", "Edit", "a/b.py"),
-        ("cd src && apply_patch <<PATCH\n*** Begin Patch\n*** Add File: n\n+x\n*** End Patch\nPATCH", "Edit", "n"),
-        # With more in it, it is a command like any other.
-        (
-            "apply_patch <<EOF\n*** Begin Patch\n*** Add File: n\n+x\n*** End Patch\nEOF\ngit push --force",
-            "Bash",
-            "apply_patch <<EOF\n*** Begin Patch\n*** Add File: n\n+x\n*** End Patch\nEOF\ngit push --force",
-        ),
-        ("git push --force # apply_patch <<EOF", "Bash", "git push --force # apply_patch <<EOF"),
+        (f"apply_patch <<'EOF'\n{PATCH.format('a/b.py')}EOF\n", "a/b.py"),
+        (f"applypatch <<EOF\n{PATCH.format('a/b.py')}EOF", "a/b.py"),
+        (f"cd src && apply_patch <<PATCH\n{PATCH.format('n')}PATCH\n\n", "src/n"),
+        (f"cd 'my src' && apply_patch <<\"PATCH\"\n{PATCH.format('n')}PATCH", "my src/n"),
+        # With more in it, it is a command like any other: a rule on commands has to see it.
+        (f"apply_patch <<EOF\n{PATCH.format('n')}EOF\ngit push --force", None),
+        (f"apply_patch <<EOF\n{PATCH.format('n')}EOF\ngit push --force\ncat <<EOF\n*** End Patch\nEOF", None),
+        (f"apply_patch <<EOF\n{PATCH.format('$(git push --force)')}EOF", None),
+        (f"apply_patch <<EOF\n{PATCH.format('`git push --force`')}EOF", None),
+        (f"cd $(git push --force) && apply_patch <<'EOF'\n{PATCH.format('n')}EOF", None),
+        (f"cd a; git push --force && apply_patch <<'EOF'\n{PATCH.format('n')}EOF", None),
+        (f"apply_patch <<'EOF'\n{PATCH.format('n')}", None),
+        ("apply_patch <<'EOF'\ngit push --force\nEOF", None),
+        ("git push --force # apply_patch <<EOF", None),
     ],
 )
-def test_a_patch_in_the_shell_is_an_edit_only_where_it_is_all(command: str, tool: str, subject: str) -> None:
+def test_a_patch_in_the_shell_is_an_edit_only_where_it_is_all(command: str, files: str | None) -> None:
     payload = {**PROMPT, "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": command}}
     event = AGENT.parse("cems_pre_tool_use", payload)
     assert event is not None
-    assert (event.tool, event.subject) == (tool, subject)
+    assert (event.tool, event.subject) == (("Bash", command) if files is None else ("Edit", files))
 
 
 def test_the_longest_context_stays_below_the_limit_our_hooks_ask_for() -> None:
