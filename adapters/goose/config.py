@@ -94,6 +94,8 @@ class _Files:
             yield f"`disabledPlugins` in {self.settings.path} names `cems`: its hooks do not run until you take it out"
         if self.config.get("plugins", str(self.plugin), "enabled") is False:
             yield f"the plugin {self.plugin} is switched off in {self.config.path}: its hooks do not run"
+        if self.config.get("extensions", "tom", "enabled") is False:
+            yield f"the extension `tom` is switched off in {self.config.path}: Goose takes no memories with a prompt"
         if self.config.get("extensions", "cems", "enabled") is False:
             yield f"the extension `cems` is switched off in {self.config.path}: Goose has no tools of ours"
 

@@ -41,6 +41,8 @@ def register(app: typer.Typer) -> None:
 def run(agent: Name, words: Words = None) -> int:
     """Become the agent: its process is ours, with our terminal and our signals."""
     adapter = _adapter(agent)
+    if os.name != "posix":
+        raise CommandError("a program cannot become another one on Windows", next_step=f"start {agent} as ever")
     home, notes, variables = asking.home(), list[str](), dict[str, str]()
     try:
         context = make_context_file(home)

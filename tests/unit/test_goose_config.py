@@ -302,8 +302,9 @@ def test_the_doctor_sees_what_is_switched_off_and_what_is_gone(machine: Machine)
     assert set(AGENT.wired(machine, LAUNCHERS, known).present) == set(ENTRIES)
     put(config(machine).with_name("settings.json"), b'{"disabledPlugins": ["cems"]}')
     text = config(machine).read_text().replace("enabled: true", "enabled: false")
-    config(machine).write_text(text)
+    config(machine).write_text(text.replace("extensions:", "extensions:\n  tom: {enabled: false}"))
     said = "\n".join(AGENT.wired(machine, LAUNCHERS, known).problems)
     assert "disabledPlugins" in said
     assert "the extension `cems` is switched off" in said
+    assert "the extension `tom` is switched off" in said
     assert f"the plugin {plugin(machine)} is switched off" in said
