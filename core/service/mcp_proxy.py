@@ -40,6 +40,7 @@ FAREWELL_SECONDS = 0.7
 ROOTS_SECONDS = 1.0
 RETRY_SECONDS = 0.02
 PARENT_SECONDS = 0.5
+DYING_SECONDS, DYING_RETRY_SECONDS = 2.0, 0.25
 # How often a client that asked for progress hears that we still wait.
 PROGRESS_SECONDS = 1.0
 
@@ -255,6 +256,7 @@ class Proxy:
     def _exchange(self, call: "Call") -> "tuple[int, bytes]":
         """Status and body of the daemon's answer, from a daemon that is started when there is none."""
         until = monotonic() + START_SECONDS
+        patience = DYING_SECONDS
         while True:
             endpoint = read_endpoint(self.home + "/endpoint")
             try:
@@ -269,6 +271,11 @@ class Proxy:
                         "Look with memory_search or memory_get before you repeat it."
                     ) from None
             except HookFailure as failure:
+                if str(failure) == "stopped" and patience > 0 and not call.not_twice:
+                    # One that was killed looks like it while the system takes it down.
+                    patience -= DYING_RETRY_SECONDS
+                    sleep(DYING_RETRY_SECONDS)
+                    continue
                 if str(failure) == "stopped":
                     raise CallFailed("The memory daemon is stopped. Run `cems daemon stop`, then try again.") from None
                 raise CallFailed("The memory daemon did not answer in time. `cems doctor` may say why.") from None

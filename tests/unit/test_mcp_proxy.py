@@ -29,6 +29,7 @@ from cems import __version__
 from cems.core.paths import Home
 from cems.core.service import mcp_proxy
 from cems.core.service.endpoint import UNIX, Endpoint
+from cems.core.service.hook_client import HookFailure
 from cems.core.service.launch import launcher_source
 from cems.core.service.mcp_call import Call
 from cems.core.service.mcp_messages import MAX_LINE, path_of
@@ -558,6 +559,30 @@ def test_an_answer_that_is_none_becomes_an_error(place: Place, answer: bytes, sa
     other = Listening(place, answer)
     assert said in place.proxy().call("memory_get", id="m_1")["error"]["message"]
     other.close()
+
+
+@pytest.mark.parametrize(("dies_after", "tries"), [(2, 3), (None, 9)])
+def test_one_that_was_killed_is_waited_for_and_one_that_is_stopped_is_named(
+    monkeypatch: pytest.MonkeyPatch, place: Place, dies_after: int | None, tries: int
+) -> None:
+    """While the system takes a killed daemon down it looks like one that is stopped."""
+    sent: list[dict[str, Any]] = []
+    asked: list[float] = []
+
+    def exchange(_call: Call, _endpoint: Endpoint, _headers: bytes, _send: Any) -> tuple[int, bytes]:
+        asked.append(time.monotonic())
+        if dies_after is None or len(asked) <= dies_after:
+            raise HookFailure("stopped")
+        return 200, b'{"jsonrpc":"2.0","id":3,"result":{}}'
+
+    place.home.endpoint.write_bytes(Endpoint(UNIX, str(place.root / "r" / "s"), token=TOKEN).encode())
+    monkeypatch.setattr(Call, "exchange", exchange)
+    monkeypatch.setattr(mcp_proxy, "start_new_thread", lambda function, arguments: None)
+    proxy = mcp_proxy.Proxy(str(place.home.root))
+    monkeypatch.setattr(proxy, "_send", lambda line: sent.append(json.loads(line)))
+    proxy._forward(Call(3, "tools/list", {}, b"{}"))
+    assert len(asked) == tries
+    assert ("result" in sent[0]) if dies_after else ("cems daemon stop" in sent[0]["error"]["message"])
 
 
 def test_a_daemon_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
