@@ -50,7 +50,6 @@ _RECORD = "events.jsonl"
 _NAME = re.compile(r"[\w-]+")
 _LONGEST_ANSWER = 100
 _NEWEST_BYTES = 256 * 1024
-_SERVER = "cems"
 
 
 class Copilot:
@@ -180,9 +179,12 @@ def _json(answer: Mapping[str, str]) -> bytes:
 
 
 def _tool(name: str) -> str:
-    """Claude's name: Copilot uses it for its own tools, and for a server's writes `server-tool`."""
-    server, dash, tool = name.partition("-")
-    return mcp_tool(server, tool) if dash and server == _SERVER else canonical({}, name)
+    """Claude's name: Copilot uses it for its own tools, none of which has a dash, and for a server's writes `server-tool`.
+
+    Servers' names have dashes more often than their tools' have, so the last one parts them.
+    """
+    server, dash, tool = name.rpartition("-")
+    return mcp_tool(server, tool) if dash and server and tool else canonical({}, name)
 
 
 def _last_message(transcript: str, session: str, prompt: str) -> str:

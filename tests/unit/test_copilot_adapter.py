@@ -74,6 +74,8 @@ def test_a_tool_has_claudes_name() -> None:
     assert read("Bash", {"command": "git push", "mode": "sync"}) == ("Bash", "git push")
     assert read("Edit", {"path": "/x/a.py", "old_str": "1", "new_str": "2"}) == ("Edit", "/x/a.py")
     assert read("create", {"path": "/x/a.py", "file_text": "1"}) == ("Write", "/x/a.py")
+    assert read("Agent", {"prompt": "x"})[0] == "Agent"
+    assert read("github-mcp-server-get_issue", {"n": 1}) == ("mcp__github-mcp-server__get_issue", '{"n":1}')
     assert read("cems-memory_add", {"content": "x"}) == ("mcp__cems__memory_add", '{"content":"x"}')
 
 
