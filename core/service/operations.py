@@ -122,6 +122,8 @@ class Operations:
                 self.hooks.sessions.hear(caller.agent, "tools")
             refuse_while_paused(self, name, request)
             answer: dict[str, Any] = await operation(self, request)
+            if name in _TAKES_BACK:
+                await asyncio.to_thread(self.hooks.stand_everywhere)
             return answer
         except tuple(kind for kind, _, _ in _FAILURES) as error:
             code, status = next((code, status) for kind, code, status in _FAILURES if isinstance(error, kind))
@@ -366,4 +368,6 @@ _OPERATIONS: dict[str, Any] = {"list": Operations.list_memories} | {
     for name in ("add", "add_many", "edit", "forget", "lift", "pin", "share", "promote", "mark", "search", "show", "why", "profile",
                  "summary", "session", "status", "check", "settle", "rebuild")
 }  # fmt: skip
+# After these, what stands in a file that an agent reads may hold what nobody may read any more.
+_TAKES_BACK = frozenset(("edit", "forget", "share", "decide", "retract", "undo", "pause", "resume"))
 _OPERATIONS |= {**PURGE, **REVIEW, **HISTORY, **PAUSE, **RULES, **MAINTENANCE, **HTTP}

@@ -135,8 +135,8 @@ def test_what_is_forgotten_corrected_or_purged_stands_there_no_longer(goose: Goo
     kept = goose.place.add(TABS, everywhere=True, category="preferences")
     other = goose.place.add("Answer in British English.", everywhere=True, category="preferences")
     goose.hook("SessionStart", {})
+    # At once, with no session there to say so.
     run(goose.place.call("forget", {"ids": [kept]}))
-    assert goose.prompt("make the header font bold", {}) == ""
     assert TABS not in goose.standing
     assert "British" in goose.standing
 
@@ -145,7 +145,6 @@ def test_what_is_forgotten_corrected_or_purged_stands_there_no_longer(goose: Goo
             await goose.place.call("purge", {"ids": [other]})
 
     run(purge())
-    # At once, with no session there to say so.
     assert goose.standing == ""
     assert b"British" not in goose.agents_md.read_bytes()
 
@@ -157,6 +156,10 @@ def test_nothing_stands_there_in_a_project_where_cems_is_paused(goose: Goose) ->
     goose.prompt("make the header font bold", {})
     assert goose.standing == ""
     goose.prompt("make the header font bold", {}, folder=goose.place.beta)
+    assert TABS in goose.standing
+    run(goose.place.call("pause", {"all": True}))
+    assert goose.standing == ""
+    run(goose.place.call("resume", {"all": True}))
     assert TABS in goose.standing
 
 
