@@ -136,6 +136,20 @@ _PROGRAMS = (
             ),
         },
     ),
+    # No agent that could be run: it holds Cursor's hook engine, which `cursor_engine.mjs` runs.
+    Program(
+        name="cursor-sdk",
+        version="1.0.32",
+        megabytes=36,
+        lock="cursor-sdk.json",
+        packages={
+            "any": Package(
+                "@cursor/sdk",
+                "aimGfsgu4Mp/cZNGT34pY8X4FGTzUPAEnYocYK2o3JqCBiO2RsT9TIrdX9r5gfZ81qkapc66CxatxAN0UZky5A==",
+                "dist/esm/index.js",
+            ),
+        },
+    ),
     Program(
         name="gemini",
         version="0.61.0",
