@@ -39,7 +39,9 @@ class PluginAgent:
     """What the adapters of such agents have in common; see `cems.adapters.base.Agent`."""
 
     name = ""
+    title = ""
     tool_names: Mapping[str, str] = {}
+    cannot_ask = False
 
     def recognises(self, _variables: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
         """Whether our plugin in this agent says so; variables are inherited and say less."""
@@ -87,7 +89,9 @@ class PluginAgent:
         """The plugin refuses, or asks where it can. Neither agent has a way to warn before a tool: then nothing is said."""
         if event.kind != "pre_tool" or verdict.severity == "warn":
             return b""
-        return _json({"verdict": {"severity": verdict.severity, "text": verdict.text}})
+        in_words = verdict.severity == "confirm" and self.cannot_ask
+        text = tools.ask_in_words(self.title, verdict.text) if in_words else verdict.text
+        return _json({"verdict": {"severity": verdict.severity, "text": text}})
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in _ANSWERED else 0

@@ -25,6 +25,7 @@ class OpenCode(PluginAgent):
     name = "opencode"
     title = "OpenCode"
     uses_shared_skills = True
+    cannot_ask = True
 
     def tool(self, name: str) -> str:
         # A server's tools are named `<server>_<tool>`, and a server's name may have an underscore too: only ours is sure.

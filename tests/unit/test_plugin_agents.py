@@ -46,6 +46,15 @@ def test_the_golden_answers(agent: PluginAgent) -> None:
     )
 
 
+def test_pi_asks_the_person_and_opencode_has_the_model_ask() -> None:
+    for agent, text in ((PI, "mind"), (OPENCODE, "mind\nOpenCode cannot ask the person here")):
+        answer = json.loads(
+            agent.render_verdict(HookEvent(agent.name, "pre_tool", "s", "/x"), Verdict("confirm", "mind"))
+        )
+        assert answer["verdict"]["severity"] == "confirm"
+        assert answer["verdict"]["text"].startswith(text)
+
+
 def test_a_command_of_ours_is_read_as_it_was_typed() -> None:
     typed = '/remember the "fast" path'
     event = PI.parse("cems_user_prompts_submit", said(PI, "prompt", prompt="/remember the fast path\n\n…", typed=typed))

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.fakes.person import Person
 
 from cems.adapters.hook_groups import HookGroups
+from cems.adapters.hook_list import HookList
 from cems.adapters.json_edit import JsoncText
 from cems.adapters.tool_server import ToolServer
 
@@ -134,7 +135,7 @@ def homes(draw: st.DrawFn, files: Files) -> tuple[dict[str, bytes], bool]:
 def _older_version() -> Iterator[None]:
     """What is set up in here is what a version with other time limits would have written."""
     with pytest.MonkeyPatch.context() as patch:
-        for part in (HookGroups, ToolServer):
+        for part in (HookGroups, HookList, ToolServer):
             desired = part.desired
 
             def older(self: Any, name: str, desired: Any = desired) -> Any:
@@ -146,7 +147,7 @@ def _older_version() -> Iterator[None]:
 
 def _aged(entry: Any) -> Any:
     if isinstance(entry, dict):
-        return {key: value + 1 if key == "timeout" else _aged(value) for key, value in entry.items()}
+        return {key: value + 1 if key in ("timeout", "timeoutSec") else _aged(value) for key, value in entry.items()}
     return [_aged(each) for each in entry] if isinstance(entry, list) else entry
 
 
@@ -167,7 +168,7 @@ def test_all_agents_with_files_of_the_persons_are_here() -> None:
 def test_what_is_the_persons_is_as_it_was(agent: str) -> None:
     files = AGENTS[agent]
 
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(homes(files))
     def check(drawn: tuple[dict[str, bytes], bool]) -> None:
         contents, rewritten = drawn
