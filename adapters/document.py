@@ -109,6 +109,11 @@ class Document:
             steps = tuple(pointer.split("/")[1:])
             if self.changed and self.text.is_empty(steps):
                 self.remove(*steps)
+        for pointer in otherwise:
+            steps = tuple(pointer.split("/")[1:])
+            # In YAML a key whose last entry was taken out has no value; where a mapping was, its agent wants one.
+            if self.changed and self.text.has(steps) and self.text.get(steps) is None:
+                self.replace(*steps, value={})
 
     def edit(self, summary: str, mode: int = 0o600) -> FileEdit | None:
         """The edit of the file so far; None when nothing changed."""

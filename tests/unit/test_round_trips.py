@@ -23,6 +23,7 @@ from cems.adapters.hook_groups import HookGroups
 from cems.adapters.hook_list import HookList
 from cems.adapters.json_edit import JsoncText
 from cems.adapters.tool_server import ToolServer
+from cems.core.service.adapters import packaged_agents
 
 NAMES = st.sampled_from(["theirs", "mine-2", "a b", "é", "hooks-x", "x.y"])
 WORDS = st.sampled_from(["x", "", "// no comment", "# no comment", 'a "b"', "ja, [nein] {x}", "C:\\x", "é 漢"])
@@ -107,6 +108,18 @@ AGENTS: dict[str, Files] = {
         ".codex/hooks.json": (JSON, _with(st.just({}), hooks=_hooks("Stop", "UserPromptSubmit"))),
     },
     "copilot": {".copilot/mcp-config.json": (JSON, _with(st.just({}), mcpServers=SERVERS))},
+    "cursor": {
+        ".cursor/hooks.json": (
+            JSONC,
+            st.dictionaries(
+                st.sampled_from(["stop", "beforeSubmitPrompt", "afterFileEdit"]),
+                st.lists(THEIR_HOOK, max_size=2),
+                max_size=2,
+            ).map(lambda hooks: {"version": 1, "hooks": hooks}),
+        ),
+        ".cursor/mcp.json": (JSONC, _with(st.just({}), mcpServers=SERVERS)),
+    },
+    "goose": {".config/goose/config.yaml": (YAML, _with(SETTINGS, extensions=SERVERS))},
     "gemini": {
         ".gemini/settings.json": (JSONC, _with(SETTINGS, hooks=_hooks("BeforeAgent", "AfterAgent"), mcpServers=SERVERS))
     },
@@ -161,7 +174,7 @@ def _person(files: dict[str, bytes]) -> Iterator[Person]:
 
 
 def test_all_agents_with_files_of_the_persons_are_here() -> None:
-    assert set(AGENTS) >= {"claude-code", "codex", "copilot", "gemini", "opencode", "pi"}
+    assert set(AGENTS) == set(packaged_agents())
 
 
 @pytest.mark.parametrize("agent", AGENTS)
