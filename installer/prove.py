@@ -34,8 +34,8 @@ from cems.installer.apply import apply_launchers
 MEMORY = "The demonstration server of this project listens on port 4817, because 8080 was taken."
 PROMPT = "Which port does the demonstration server of this project listen on?"
 SIGN = "4817"
-# A prompt that agents send by themselves: it is answered with nothing, and nothing is kept of it.
-MACHINE_PROMPT = "<task-notification>\n<status>completed</status>\n</task-notification>"
+# A command of nobody's: whichever agent runs the hook, it is answered with nothing, and nothing is kept of it.
+IDLE_PROMPT = "/cems-trial"
 
 # Loading the store and the model for the first time can take this long on a slow disk.
 PATIENCE = 60.0
@@ -116,9 +116,9 @@ def _own_hook(home: Home, way: ShowsItsWay, environ: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory(prefix=TRIAL) as folder:
         for _ in range(ATTEMPTS):
             before = _failures(home)
-            code, output, _ = _run_hook(home, Path(folder), MACHINE_PROMPT, way, environ)
+            code, output, _ = _run_hook(home, Path(folder), IDLE_PROMPT, way, environ)
             if code != 0 or output:
-                return f"the hook answered {code} {output[:200]!r} to a prompt that no person typed"
+                return f"the hook answered {code} {output[:200]!r} to a prompt that wants no memory"
             if _failures(home) == before:
                 return ""
     return f"the hook gets no answer: {(_failures(home).splitlines() or [b''])[-1].decode(errors='replace')}"
