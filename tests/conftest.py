@@ -59,10 +59,12 @@ _guard.start()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The guard's own test first: without it no other result means anything.
     items.sort(key=lambda item: item.path.name != "test_guard.py")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
     # For `-n 2 --dist loadgroup`: agents' programs run beside the other tests, which measure and so follow each other.
-    for item in items:
-        if item.get_closest_marker("e2e") is None:
-            item.add_marker(pytest.mark.xdist_group("one after the other"))
+    if item.get_closest_marker("e2e") is None:
+        item.add_marker(pytest.mark.xdist_group("one after the other"))
 
 
 @pytest.fixture(autouse=True)
