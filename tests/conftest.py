@@ -61,12 +61,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "test_guard.py")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    # For `-n 2 --dist loadgroup`: agents' programs run beside the other tests, which measure and so follow each other.
-    if item.get_closest_marker("e2e") is None:
-        item.add_marker(pytest.mark.xdist_group("one after the other"))
-
-
 @pytest.fixture(autouse=True)
 def _real_home_untouched() -> Iterator[None]:
     before = len(_guard.violations)
