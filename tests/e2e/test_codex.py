@@ -198,9 +198,10 @@ def test_a_rule_on_a_file_holds_for_a_patch_in_the_shell(trusting: Codex) -> Non
 def test_a_subagent_is_given_nothing_and_takes_nothing_away(trusting: Codex) -> None:
     project = trusting.sandbox.project("shop")
     remember(trusting.sandbox, DEPLOY, project)
-    trusting.model.script(
-        ToolUse("multi_agent_v1__spawn_agent", {"message": DEPLOY_PROMPT, "agent_type": "default"}), Text("Started.")
-    )
+    spawn = ToolUse("multi_agent_v1__spawn_agent", {"message": DEPLOY_PROMPT, "agent_type": "default"})
+    # Whichever of the two asks first, the other has time to ask before Codex leaves.
+    pause = ToolUse("exec_command", {"cmd": "sleep 5", "yield_time_ms": 10_000})
+    trusting.model.script(spawn, pause, pause, Text("Started."))
     turn = trusting.ask(UNRELATED_PROMPT, cwd=project)
     of_subagent = [each for each in turn.requests if UNRELATED_PROMPT not in each.text]
     assert all(DEPLOY not in each.text for each in turn.requests)
