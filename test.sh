@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests from a clean clone: ./test.sh [--agents] [pytest's arguments]
 #
-# Needs python >= 3.11 with venv, and git; with --agents npm too, which brings the agents' real programs. Without
+# Needs python >= 3.11 with venv, and git; with --agents npm too, which brings the agents' real programs (2.2 GB). Without
 # --agents, tests of a real program that is not there are left out, and the end of the run says which.
 # Everything it makes stands in .venv and .cache here. Your home folder is not touched.
 set -eu

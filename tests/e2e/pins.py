@@ -231,4 +231,4 @@ _PROGRAMS = (
 )
 
 PROGRAMS: Mapping[str, Program] = {program.name: program for program in _PROGRAMS}
-"""Another agent is one entry here. About 2.2 GB in all, of which 2 GB are on disk for Linux on x64."""
+"""Another agent is one entry here. All take 2.2 GB of disk on Linux on x64."""
