@@ -5,7 +5,6 @@ Light: it answers before pydantic and LanceDB are imported, from the words in SQ
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -14,11 +13,11 @@ import sqlite3
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 from cems import __version__
 from cems.core.agent_env import AGENT_VARIABLES
-from cems.core.events import COMMAND_MARK, HookAgent, HookEvent
+from cems.core.events import HookAgent, HookEvent
 from cems.core.paths import Home
 from cems.core.pauses import Pause, PauseFile, how_to_resume, where
 from cems.core.policy import RecallPolicy, is_plain, read_snapshot
@@ -31,6 +30,7 @@ from cems.core.scope import Scope, SessionScope, project_scope, session_scope
 from cems.core.service import standing
 from cems.core.service.adapters import load_agents, recognised, registered_agents, takes_context
 from cems.core.service.ancestry import with_agents
+from cems.core.service.command_turns import COMMAND, Commands, CommandTurns
 from cems.core.service.heard import TRIAL
 from cems.core.service.hook_failures import hook_failures
 from cems.core.service.sessions import Session, Sessions, Waiting
@@ -40,10 +40,6 @@ from cems.core.service.tool_gate import ToolGate
 logger = logging.getLogger("cems.hooks")
 
 STARTING = "the daemon is still starting: words only"
-_COMMAND = re.compile(
-    rf"\s*/(?:cems:)?(remember|recall|forget|share|context)(?:\s+|:\s*|\Z)(.*?)(?:{re.escape(COMMAND_MARK)}.*)?\Z",
-    re.DOTALL,
-)
 _SLASH_COMMAND = re.compile(r"\s*/[\w:.-]+(\s|$)")
 _ASSENT = (
     "yes|yep|yeah|yup|y|ok|okay|sure|go|go ahead|go for it|do it|do that|do so|please|please do|continue|proceed|sounds good|"
@@ -51,26 +47,12 @@ _ASSENT = (
 )
 _BARE_ASSENT = re.compile(rf"\s*(?:(?:{_ASSENT})\b[\s.,!]*){{1,4}}", re.IGNORECASE)
 _FRESH_CONTEXT = ("compact", "clear")
-_COMMAND_SECONDS = 0.7
 VECTOR_SECONDS = 0.5
 """How long a prompt waits for the search by meaning before it is answered by words."""
 _LAST_MESSAGE = 600
 _DAY = 86_400.0
 _NOTE_UNITS = 400
 """Kept free beside the profile for our own notes, so that it is the same text with them and without."""
-
-
-class Commands(Protocol):
-    """What the person typed to CEMS itself (`/remember …`): done in the second stage, where memory can be changed."""
-
-    async def run(
-        self, name: str, text: str, event: HookEvent, scope: SessionScope, variables: Mapping[str, str], limit: int
-    ) -> str:
-        """The answer for the model, ready to stand in its context, of at most `limit` UTF-16 units; empty for none."""
-
-
-class CommandsUnavailable(Exception):
-    """The second stage did not come up; the message is a sentence for the person."""
 
 
 class HookService:
@@ -88,10 +70,7 @@ class HookService:
         self._gate = ToolGate()
         self._connection: sqlite3.Connection | None = None
         self._searcher: Searcher | None = None
-        self._commands: Commands | None = None
-        self._no_commands = ""
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        self._running: set[asyncio.Task[str]] = set()
+        self._commands = CommandTurns()
         self._told_failures = time.time() - _DAY
 
     def connect(self, connection: sqlite3.Connection, reason: str = STARTING) -> None:
@@ -114,19 +93,17 @@ class HookService:
         self._agents = dict(agents)
         self.policy = policy
         self.count = count
-        self._commands = commands
-        self._wake()
+        self._commands.accept(commands)
 
     def give_up(self, reason: str) -> None:
         """The second stage will not come: commands are answered with the reason."""
-        self._no_commands = reason
         self._trouble = reason
-        self._wake()
+        self._commands.give_up(reason)
 
     @property
     def busy(self) -> bool:
         """Whether something a person typed is still being carried out."""
-        return bool(self._running)
+        return self._commands.busy
 
     async def answer(self, script: str, context: Mapping[str, str], raw: bytes) -> bytes:
         """The bytes for the hook's standard output; empty when there is nothing to say or nobody we know asked."""
@@ -241,7 +218,7 @@ class HookService:
             self.sessions.take_back(session)
         if event.kind in ("pre_tool", "post_tool"):
             return self._what_waits(session, limit)
-        if event.kind != "prompt" or event.machine_turn or not _COMMAND.match(event.prompt):
+        if event.kind != "prompt" or event.machine_turn or not COMMAND.match(event.prompt):
             return ""
         if session.repeats_prompt(event.turn, f"{event.cwd} {event.prompt}"):
             return ""
@@ -306,9 +283,9 @@ class HookService:
             return ""
         if session.repeats_prompt(event.turn, f"{event.cwd} {event.prompt}"):
             return ""
-        if command := _COMMAND.match(event.prompt):
+        if command := COMMAND.match(event.prompt):
             # Looked at now: the hook may be gone when its command is carried out.
-            answer = await self._command(command[1], command[2].strip(), event, scope, with_agents(context), limit)
+            answer = await self._commands.run(command[1], command[2].strip(), event, scope, with_agents(context), limit)
             return self._give(event, session, answer, (), "command")
         if not limit:
             return ""
@@ -339,48 +316,6 @@ class HookService:
             prompt, scope, searcher, self.policy, already_shown=shown, max_units=limit, count=self.count,
             feedback=self.sessions.feedback,
         )  # fmt: skip
-
-    async def _command(
-        self, name: str, text: str, event: HookEvent, scope: SessionScope, context: Mapping[str, str], limit: int
-    ) -> str:
-        work = asyncio.create_task(self._run_command(name, text, event, scope, context, limit))
-        # The loop itself holds tasks weakly, and the hook leaves at its deadline: what was typed is carried out all the same.
-        self._running.add(work)
-        work.add_done_callback(self._running.discard)
-        try:
-            return await asyncio.wait_for(asyncio.shield(work), _COMMAND_SECONDS)
-        except TimeoutError:
-            return note("CEMS has taken this and carries it out as soon as its daemon has started; do not do it again.")
-
-    async def _run_command(
-        self, name: str, text: str, event: HookEvent, scope: SessionScope, context: Mapping[str, str], limit: int
-    ) -> str:
-        try:
-            commands = await self._when_ready()
-            return await commands.run(name, text, event, scope, context, limit)
-        except CommandsUnavailable as error:
-            return note(f"CEMS did not do this: {error}")
-        except Exception as error:  # noqa: BLE001 - a person must hear that what they typed was not done
-            logger.error("/%s failed (%s)", name, type(error).__name__)
-            return note(
-                f"CEMS could not do this ({type(error).__name__}); `cems doctor` says what to do. Tell the person."
-            )
-
-    async def _when_ready(self) -> Commands:
-        if self._commands is None and not self._no_commands:
-            ready = asyncio.Event()
-            self._waiting.append((asyncio.get_running_loop(), ready))
-            # It may have come in between, from the other thread.
-            if self._commands is None and not self._no_commands:
-                await ready.wait()
-        if self._commands is None:
-            raise CommandsUnavailable(self._no_commands)
-        return self._commands
-
-    def _wake(self) -> None:
-        while self._waiting:
-            loop, ready = self._waiting.pop()
-            loop.call_soon_threadsafe(ready.set)
 
 
 def _scope_of(event: HookEvent, context: Mapping[str, str]) -> SessionScope:

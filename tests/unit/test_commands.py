@@ -12,7 +12,7 @@ from tests.fakes.real_parts import AGENT_AUTHOR, INTERACTIVE, TOOL, Place, run
 from cems.core.embedding import Embedder
 from cems.core.policy import RecallPolicy
 from cems.core.recall.render import utf16_units
-from cems.core.service import hooks
+from cems.core.service import command_turns
 
 PORT = "The staging database listens on port 5433."
 QUESTION = "which port does the staging database listen on"
@@ -22,7 +22,7 @@ PRINT_MODE = {"CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may be busy; how a slow command is answered has tests of its own."""
-    monkeypatch.setattr(hooks, "_COMMAND_SECONDS", 30.0)
+    monkeypatch.setattr(command_turns, "SECONDS", 30.0)
 
 
 def typed(place: Place, text: str, **options: Any) -> str:

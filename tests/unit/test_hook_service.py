@@ -19,6 +19,7 @@ from cems.adapters.claude_code.agent import AGENT, ClaudeCode
 from cems.core.events import HookEvent
 from cems.core.policy import RecallPolicy
 from cems.core.recall.render import utf16_units
+from cems.core.service import command_turns
 from cems.core.service import hooks as hooks_module
 from cems.core.service.commands import TypedCommands
 
@@ -30,7 +31,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "claude_code" / "hook_stdin"
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may be busy; a test about haste sets its own time."""
-    monkeypatch.setattr(hooks_module, "_COMMAND_SECONDS", 30.0)
+    monkeypatch.setattr(command_turns, "SECONDS", 30.0)
 
 
 # -- prompts

@@ -17,6 +17,7 @@ from cems.core.policy import RecallPolicy
 from cems.core.recall.engine import Found, Within
 from cems.core.recall.question import Question
 from cems.core.scope import SessionScope
+from cems.core.service import command_turns
 from cems.core.service import hooks as hooks_module
 from cems.core.service.hooks import HookService, open_stage_one
 from cems.core.service.sessions import Sessions
@@ -29,7 +30,7 @@ QUESTION = "which port does the staging database listen on"
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may be busy; a test about haste sets its own time."""
-    monkeypatch.setattr(hooks_module, "_COMMAND_SECONDS", 30.0)
+    monkeypatch.setattr(command_turns, "SECONDS", 30.0)
 
 
 # -- the two stages
@@ -87,7 +88,7 @@ def cold(place: Place) -> HookService:
 def test_a_command_typed_to_a_cold_daemon_is_carried_out_when_it_has_started(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks_module, "_COMMAND_SECONDS", 0.05)
+    monkeypatch.setattr(command_turns, "SECONDS", 0.05)
 
     async def work() -> None:
         service, commands = cold(place), Waiting()
