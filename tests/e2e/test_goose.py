@@ -47,9 +47,11 @@ def system(turn: Turn) -> str:
     return "\n".join(text for where, text in turn.request.texts if where == "system")
 
 
-def doctor(sandbox: Sandbox) -> list[dict[str, Any]]:
-    checks: list[dict[str, Any]] = sandbox.cems("doctor", "--json").json["checks"]
-    return checks
+def doctor(sandbox: Sandbox) -> dict[str, Any]:
+    """What it says of Goose."""
+    (row,) = [each for each in sandbox.cems("doctor", "--json").json["agents"] if each["name"] == "goose"]
+    assert isinstance(row, dict)
+    return row
 
 
 def files_of_processes(sandbox: Sandbox) -> list[Path]:
@@ -250,7 +252,7 @@ def test_it_goes_without_a_trace_and_goose_works(bare_goose: Goose, used: bool) 
         assert b"# Goose's own settings" in files[0].read_bytes()
         goose.sandbox.cems("setup", "--yes", "--no-prove").ok()
         assert TABS.encode() in agents_md.read_bytes()
-        (row,) = [each["agent"] for each in doctor(goose.sandbox) if each["name"] == "Goose"]
+        row = doctor(goose.sandbox)
         assert (row["ok"], row["wired"], row["hooks"], row["last_hook"] is not None) == (True, "yes", True, True)
     goose.sandbox.cems("uninstall", "--yes").ok()
     assert [file.read_bytes() for file in files] == before
