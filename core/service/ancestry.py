@@ -46,18 +46,25 @@ _INTERPRETERS = ("node", "bun", "deno")
 _BEFORE_A_VALUE = ("-r", "--require", "--import", "--loader", "--experimental-loader")
 
 
+_SERVES_SCREENS = "--managed-daemon"
+_WITHOUT_SCREEN = frozenset(("exec", "e", "review", "app-server", "mcp-server"))
+"""Codex's words: what it starts for its screens, once for all of them, and what it runs as without one."""
+
+
 class Process(NamedTuple):
-    """One process: its parent's pid, its process group, and the agent it is, if any."""
+    """One process: its parent's pid, its process group, and the agent it is, if any. `part`: `server` of an agent's screens,
+    which may outlive the screen that started it, or `screen`; empty for anything else."""
 
     parent: int
     group: int
     agent: str
+    part: str = ""
 
 
 def agents_above(pid: int) -> tuple[str, ...] | None:
     """The agents that `pid` is or runs under, nearest first; None where the processes cannot be told.
 
-    An agent's own helper processes, which stay in its process group, are no second agent.
+    An agent's own helper processes are no second agent: they stay in its process group, or serve its screen.
     """
     look = _lookup()
     if look is None or pid <= 0:
@@ -131,13 +138,26 @@ def _line(pid: int, look: Callable[[int], Process | None]) -> tuple[str, ...] | 
             # Another user's process may be hidden from us. One that has ended is nobody's parent any more.
             again = look(child_pid) if child else None
             return tuple(found) if again and again.parent == pid else None
-        helper = child is not None and child.agent == process.agent and child.group == process.group
+        helper = child is not None and child.agent == process.agent and _is_helper(child, process)
         if process.agent and not helper:
             found.append(process.agent)
         if process.parent <= 0:
             return tuple(found)
         child, child_pid, pid = process, pid, process.parent
     return None
+
+
+def _is_helper(child: Process, parent: Process) -> bool:
+    return child.group == parent.group or (child.part == "server" and parent.part == "screen")
+
+
+def _part(agent: str, command: tuple[str, ...]) -> str:
+    """A model can start another Codex from its shell, but that shell's parent is the server or `codex exec`, no screen."""
+    if agent != "codex":
+        return ""
+    if not _WITHOUT_SCREEN.isdisjoint(command[1:]):
+        return "server" if _SERVES_SCREENS in command else ""
+    return "screen"
 
 
 def _lookup() -> Callable[[int], Process | None] | None:
@@ -163,12 +183,13 @@ def _from_proc(pid: int) -> Process | None:
         # A kernel thread, or another user's.
         path = ""
     _, parent, group = rest.split()[:3]
-    return Process(int(parent), int(group), agent_of(head.partition("(")[2], path, tuple(command)))
+    agent = agent_of(head.partition("(")[2], path, tuple(command))
+    return Process(int(parent), int(group), agent, _part(agent, tuple(command)))
 
 
 def listed(table: str, command: Callable[[int], str]) -> Callable[[int], Process | None]:
     """Looks processes up in what `ps -o pid=,ppid=,pgid=,comm=` printed. `command` gives the command line of one pid:
-    asked only where the program is an interpreter or Cursor's."""
+    asked only where the program is an interpreter, Cursor's or Codex."""
     rows = {
         int(fields[0]): (int(fields[1]), int(fields[2]), fields[3])
         for fields in (line.split(None, 3) for line in table.splitlines())
@@ -180,8 +201,9 @@ def listed(table: str, command: Callable[[int], str]) -> Callable[[int], Process
             return None
         parent, group, program = rows[pid]
         named = _name(program).lower()
-        words = command(pid).split() if named.startswith((*_INTERPRETERS, "cursor")) else ()
-        return Process(parent, group, agent_of(program, program, tuple(words)))
+        words = tuple(command(pid).split()) if named.startswith((*_INTERPRETERS, "cursor", "codex")) else ()
+        agent = agent_of(program, program, words)
+        return Process(parent, group, agent, _part(agent, words))
 
     return look
 

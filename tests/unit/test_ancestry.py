@@ -51,6 +51,39 @@ def test_real_processes_are_known_by_their_names(above: Ancestors, names: tuple[
     assert seen(above, *names) == agents
 
 
+def _codex(*words: str) -> tuple[str, ...]:
+    return ("/opt/codex/bin/codex", *words)
+
+
+DAEMON = _codex("app-server", "--listen", "unix://", "--analytics-default-enabled", "--managed-daemon")
+
+
+@pytest.mark.parametrize(
+    ("line", "agents"),
+    [
+        # What `codex` at a terminal starts for all its screens has a process group of its own.
+        ([DAEMON, _codex()], ("codex",)),
+        ([DAEMON, _codex("--model", "gpt-5.5", "fix the tests")], ("codex",)),
+        # Its screen was closed.
+        ([DAEMON], ("codex",)),
+        # What a model starts in its shell is another agent, whatever it is.
+        ([_codex("exec", "/remember x"), DAEMON, _codex()], ("codex", "codex")),
+        ([_codex(), DAEMON, _codex()], ("codex", "codex")),
+        ([DAEMON, _codex(), DAEMON, _codex()], ("codex", "codex")),
+        ([DAEMON, DAEMON, _codex()], ("codex", "codex")),
+        ([DAEMON, _codex("exec", "say hi")], ("codex", "codex")),
+        ([_codex("app-server"), _codex()], ("codex", "codex")),
+    ],
+)
+def test_the_server_of_codexs_screens_is_no_second_agent(
+    line: list[tuple[str, ...]], agents: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{number} {number + 1} {number} codex" for number in range(10, 10 + len(line))]
+    table = "\n".join([*rows, f"{10 + len(line)} 0 1 init"])
+    monkeypatch.setattr(ancestry, "_lookup", lambda: listed(table, lambda pid: " ".join(line[pid - 10])))
+    assert agents_above(10) == agents
+
+
 def test_an_agent_in_an_agents_shell_counts_twice_and_its_own_helper_once(above: Ancestors) -> None:
     assert seen(above, "claude", "claude") == ["claude-code"]
     assert seen(above, "claude", "sh", "claude") == ["claude-code", "claude-code"]
