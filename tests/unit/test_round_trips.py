@@ -87,14 +87,7 @@ class Format:
 JSON = Format(_json, json.loads, lambda document: json.dumps(document, indent=2))
 JSONC = Format(_jsonc, lambda text: JsoncText(text).get(), lambda document: json.dumps(document, indent=4))
 TOML = Format(_toml, tomllib.loads, tomlkit.dumps)
-
-
-def _yaml_value(text: str) -> Any:
-    """As Goose takes it: a name with nothing after it is an empty mapping."""
-    return {name: {} if value is None else value for name, value in (yaml.safe_load(text) or {}).items()}
-
-
-YAML = Format(_yaml, _yaml_value, lambda document: yaml.safe_dump(document))
+YAML = Format(_yaml, lambda text: yaml.safe_load(text) or {}, lambda document: yaml.safe_dump(document))
 
 Files = dict[str, tuple[Format, st.SearchStrategy[Any]]]
 SERVERS = st.dictionaries(NAMES, SERVER, max_size=2)
