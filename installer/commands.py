@@ -106,7 +106,7 @@ def setup(
             project=_project(agents) if project_rule else None,
         )
     if not as_json:
-        for line in show.plan_lines(plan, home, machine):
+        for line in show.plan_lines(plan, home, machine, in_full=dry_run):
             console.say(line)
     if dry_run:
         return outcome.tell_dry_run(plan, as_json)

@@ -24,10 +24,13 @@ _QUOTED_VALUE = re.compile(
 _BARE_VALUE = re.compile(rf"""^(.\s*["']?[\w.-]*{_WORD}[\w.-]*["']?\s*:\s+)[^\s"'{{\[&*|>].*$""", re.IGNORECASE)
 
 
-def plan_lines(plan: Plan, home: Home, machine: Machine) -> Iterator[str]:
-    """The whole plan, a line each."""
+def plan_lines(plan: Plan, home: Home, machine: Machine, *, in_full: bool = False) -> Iterator[str]:
+    """The whole plan, a line each; the changes line by line for one agent, and for several when `in_full` is asked for."""
+    in_full = in_full or sum(1 for agent in plan.agents if any(not edit.ours for edit in agent.edits)) < 2
     for agent in plan.agents:
-        yield from _agent_lines(agent, machine)
+        yield from _agent_lines(agent, machine, in_full)
+    if not in_full:
+        yield "(`cems setup --dry-run` shows each changed line)"
     if plan.absent and not plan.agents:
         yield console.warning("No agent was found.")
     for absent in plan.absent:
@@ -47,24 +50,31 @@ def plan_lines(plan: Plan, home: Home, machine: Machine) -> Iterator[str]:
         yield f"note: {short(note, machine)}"
 
 
-def _agent_lines(plan: AgentPlan, machine: Machine) -> Iterator[str]:
+def _agent_lines(plan: AgentPlan, machine: Machine, in_full: bool) -> Iterator[str]:
     version = f" {plan.detection.version}" if plan.detection.version else ""
     done = "" if plan.edits or plan.problem else ": connected"
     where = short(plan.detection.config_dir, machine)
     yield f"{console.bold(plan.agent.title)}{version} in {where}{done}"
     if plan.problem:
         yield f"  {console.warning('left as it is')}: {short(plan.problem, machine)}"
-    copied: dict[str, list[str]] = {}
+    folders: dict[Path, list[FileEdit]] = {}
     for edit in plan.edits:
         if edit.ours:
-            copied.setdefault(edit.summary, []).append(short(edit.path, machine))
-        else:
-            yield f"  {short(edit.path, machine)}: {edit.summary}"
+            folders.setdefault(_common(edit.path), []).append(edit)
+            continue
+        yield f"  {short(edit.path, machine)}: {edit.summary}"
+        if in_full:
             yield from (f"    {line}" for line in diff_lines(edit))
-    for summary, paths in copied.items():
-        yield f"  {summary}: {', '.join(paths)}"
+    for folder, copied in folders.items():
+        place = folder if copied[1:] else copied[0].path
+        yield f"  {short(place, machine)}: {', '.join(dict.fromkeys(edit.summary for edit in copied))}"
     for note in plan.wiring.notes if plan.wiring else ():
         yield f"  note: {short(note, machine)}"
+
+
+def _common(path: Path) -> Path:
+    """The folder to name for a file of ours: a skill has one of its own in that of all skills."""
+    return path.parent.parent if path.name == "SKILL.md" else path.parent
 
 
 def diff_lines(edit: FileEdit) -> Iterator[str]:

@@ -38,7 +38,7 @@ class NotOurHome(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One agent: the edits, and the folders to remove if they are empty then."""
+    """One agent: the edits, and the folders to remove if they are empty then: those we made, where a record says which."""
 
     agent: Connects
     edits: tuple[FileEdit, ...]
@@ -76,7 +76,8 @@ def _removal(home: Home, machine: Machine, agent: Connects, record: AgentRecord)
     if len(restored) < len(record.files) or not record.files:
         taken = agent.unwire(machine, launchers.launchers(home), record)
         edits += [edit for edit in taken if edit.path not in restored]
-    return Removal(agent, tuple(edits), record.folders)
+    folders = record.folders if record.files else tuple(edit.path.parent for edit in edits if edit.after is None)
+    return Removal(agent, tuple(edits), folders)
 
 
 def plan_disconnection(
@@ -123,8 +124,7 @@ def _take_out_agents(removals: list[Removal]) -> None:
             files.check_writable(edit.path)
     for removal in removals:
         write_edits(removal.edits)
-        folders = {edit.path.parent for edit in removal.edits if edit.after is None and not removal.folders}
-        files.remove_if_empty(tuple(sorted({*removal.folders, *folders})))
+        files.remove_if_empty(tuple(sorted(set(removal.folders))))
 
 
 def check_home(home: Home, machine: Machine) -> None:

@@ -294,6 +294,19 @@ def test_secrets_of_the_person_are_not_shown(person: Person) -> None:
     assert "sk-ant-1234" not in text
 
 
+def test_of_several_agents_each_file_is_one_line_unless_all_is_asked_for(person: Person) -> None:
+    person.has(state='{\n  "primaryApiKey": "sk-ant-1234"\n}')
+    (person.root / ".cursor").mkdir()
+    plan = person.plan()
+    short = list(show.plan_lines(plan, person.home, person.machine))
+    full = list(show.plan_lines(plan, person.home, person.machine, in_full=True))
+    assert len(short) < len(full) / 3
+    assert any(line.strip().startswith("~/.cursor/hooks.json: hooks for ") for line in short)
+    assert not any("cems-hook cems_stop" in line for line in short)
+    assert any("--dry-run" in line for line in short)
+    assert any("cems-hook cems_stop" in line for line in full)
+
+
 def test_an_unknown_agent_is_named_with_the_known_ones() -> None:
     with pytest.raises(UnknownAgent, match="claude-code"):
         named(["clod"])

@@ -254,3 +254,12 @@ def test_any_settings_come_back(
     else:
         person.uninstall()
         assert person.tree() == before
+
+
+def test_a_folder_that_was_there_and_empty_stays(person: Person) -> None:
+    for name in (".cursor", ".copilot", ".pi/agent"):
+        (person.root / name).mkdir(parents=True)
+    before = person.tree()
+    person.setup()
+    person.uninstall()
+    assert person.tree() == before
