@@ -48,6 +48,13 @@ def window(home: Sandbox) -> Window:
     return opened
 
 
+def test_setup_proves_itself_the_way_of_each_agent(home: Sandbox) -> None:
+    (home.home / ".copilot").mkdir()
+    done = home.cems("setup", "--yes", "--json").ok().json
+    assert {name for name, agent in done["agents"].items() if agent["found"]} == {"cursor", "copilot"}
+    assert done["proof"]["ok"], done["proof"]
+
+
 def test_cursors_engine_takes_our_files_and_answers(home: Sandbox, window: Window) -> None:
     home.cems("setup", "--yes", "--no-prove").ok()
     project = home.project("shop")
