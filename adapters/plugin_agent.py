@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cems.adapters import tools
+from cems.adapters.adapter import Adapter, compact_json, text_at, whole_characters
 from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _SOURCES = {"new": "startup", "reload": "resume"}
 _OUR_COMMAND = re.compile(r"\s*/(?:cems:)?(?:remember|recall|forget|share|context)\b")
 
 
-class PluginAgent:
+class PluginAgent(Adapter):
     """What the adapters of such agents have in common; see `cems.adapters.base.Agent`."""
 
     name = ""
@@ -49,26 +50,26 @@ class PluginAgent:
 
     def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
         """The event; None when script and event name disagree or the input lacks a session."""
-        kind, session = SCRIPTS.get(script), _text(payload, "session_id")
-        if kind is None or _text(payload, "hook_event_name") != kind or not session:
+        kind, session = SCRIPTS.get(script), text_at(payload, "session_id")
+        if kind is None or text_at(payload, "hook_event_name") != kind or not session:
             return None
-        typed, source = _text(payload, "typed"), _text(payload, "source")
-        tool = self.tool(_text(payload, "tool_name"))
+        typed, source = text_at(payload, "typed"), text_at(payload, "source")
+        tool = self.tool(text_at(payload, "tool_name"))
         given = payload.get("tool_input")
         return HookEvent(
             agent=self.name,
             kind=kind,
             session=session,
-            cwd=_text(payload, "cwd"),
+            cwd=text_at(payload, "cwd"),
             # A command of ours as it was typed: the agent's own reading of it may have dropped its quotes.
-            prompt=typed if _OUR_COMMAND.match(typed) else self.prompt(_text(payload, "prompt")),
-            turn=_text(payload, "turn"),
+            prompt=typed if _OUR_COMMAND.match(typed) else self.prompt(text_at(payload, "prompt")),
+            turn=text_at(payload, "turn"),
             source=_SOURCES.get(source, source),
-            transcript=_text(payload, "transcript_path"),
+            transcript=text_at(payload, "transcript_path"),
             machine_turn=payload.get("machine") is True,
             tool=tool,
             subject=tools.subject(tool, given) if kind == "pre_tool" and isinstance(given, dict) else "",
-            last_message=_text(payload, "last_assistant_message"),
+            last_message=text_at(payload, "last_assistant_message"),
         )
 
     def tool(self, name: str) -> str:
@@ -82,8 +83,8 @@ class PluginAgent:
     def render(self, event: HookEvent, context: str) -> bytes:
         if event.kind not in _ANSWERED or not context:
             return b""
-        whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return _json({"context": whole})
+        whole = whole_characters(context)
+        return compact_json({"context": whole})
 
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
         """The plugin refuses, or asks where it can. Neither agent has a way to warn before a tool: then nothing is said."""
@@ -91,7 +92,7 @@ class PluginAgent:
             return b""
         in_words = verdict.severity == "confirm" and self.cannot_ask
         text = tools.ask_in_words(self.title, verdict.text) if in_words else verdict.text
-        return _json({"verdict": {"severity": verdict.severity, "text": text}})
+        return compact_json({"verdict": {"severity": verdict.severity, "text": text}})
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in _ANSWERED else 0
@@ -124,12 +125,3 @@ def plugin_source(agents_part: Path, launchers: Launchers) -> bytes:
     hook = shared.replace('"{cems-hook}"', json.dumps(str(launchers.hook)))
     head = "// CEMS (memory). Written by `cems setup`, which also brings it up to date; `cems uninstall` removes it.\n"
     return f"{head}{hook}\n{agents_part.read_text('utf-8')}".encode()
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _json(answer: Mapping[str, Any]) -> bytes:
-    return json.dumps(answer, separators=(",", ":")).encode("ascii")

@@ -10,23 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cems.adapters.adapter import Adapter, compact_json, text_at, whole_characters
 from cems.adapters.tools import subject
 from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cems.adapters.base import (
-        AgentRecord,
-        Detection,
-        FileEdit,
-        HookCall,
-        Launchers,
-        Machine,
-        WiredState,
-        Wiring,
-        Wish,
-    )
+    from cems.adapters.base import HookCall
 
 # Claude passes on 10,000 UTF-16 units of one hook's context; of more the model sees a preview of 2 KB.
 CONTEXT_LIMIT = 9_500
@@ -78,7 +69,7 @@ _CODEX_TRANSCRIPT = re.compile(r"[/\\]rollout-[^/\\]*\.jsonl\Z")
 _OTHER_KEYS = ("cursor_version", "conversation_id", "sessionId", "timestamp", "cems_agent")
 
 
-class ClaudeCode:
+class ClaudeCode(Adapter):
     """The adapter; see `cems.adapters.base.Agent`."""
 
     name = "claude-code"
@@ -93,8 +84,8 @@ class ClaudeCode:
         Variables are inherited: an agent started from Claude's shell has CLAUDECODE too, and Claude started
         from another agent's has that agent's.
         """
-        session = _text(payload, "session_id")
-        if not _text(payload, "hook_event_name"):
+        session = text_at(payload, "session_id")
+        if not text_at(payload, "hook_event_name"):
             return False
         named = variables.get("CLAUDE_CODE_SESSION_ID", "")
         if session and named == session:
@@ -107,30 +98,30 @@ class ClaudeCode:
         if variables.get("CLAUDECODE") == "1" and not named:
             return True
         # No word from the environment, as in a recorded input: its form has to do.
-        in_claude = ".claude" in _text(payload, "transcript_path") or "transcript_path" not in payload
-        return bool(session and _text(payload, "hook_event_name")) and in_claude
+        in_claude = ".claude" in text_at(payload, "transcript_path") or "transcript_path" not in payload
+        return bool(session and text_at(payload, "hook_event_name")) and in_claude
 
     def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
         """The event; None when script and event name disagree or the input lacks a session."""
         kind, names = SCRIPTS.get(script, (None, ()))
-        name, session = _text(payload, "hook_event_name"), _text(payload, "session_id")
+        name, session = text_at(payload, "hook_event_name"), text_at(payload, "session_id")
         if kind is None or name not in names or not session:
             return None
-        prompt = _text(payload, "prompt") if kind == "prompt" else ""
-        tool, given = _text(payload, "tool_name"), payload.get("tool_input")
+        prompt = text_at(payload, "prompt") if kind == "prompt" else ""
+        tool, given = text_at(payload, "tool_name"), payload.get("tool_input")
         return HookEvent(
             agent=self.name,
             kind=kind,
             session=session,
-            cwd=_text(payload, "cwd"),
+            cwd=text_at(payload, "cwd"),
             prompt=prompt,
-            turn=_text(payload, "prompt_id"),
-            source=_text(payload, "source") or _text(payload, "reason") or _text(payload, "trigger"),
-            transcript=_text(payload, "transcript_path"),
-            machine_turn=kind == "prompt" and _is_machine_turn(prompt, _text(payload, "source")),
+            turn=text_at(payload, "prompt_id"),
+            source=text_at(payload, "source") or text_at(payload, "reason") or text_at(payload, "trigger"),
+            transcript=text_at(payload, "transcript_path"),
+            machine_turn=kind == "prompt" and _is_machine_turn(prompt, text_at(payload, "source")),
             tool=tool,
             subject=subject(tool, given) if isinstance(given, dict) else "",
-            last_message=_text(payload, "last_assistant_message"),
+            last_message=text_at(payload, "last_assistant_message"),
         )
 
     def render(self, event: HookEvent, context: str) -> bytes:
@@ -138,9 +129,9 @@ class ClaudeCode:
         name = _ANSWERED.get(event.kind)
         if name is None or not context:
             return b""
-        whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        whole = whole_characters(context)
         answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": whole}}
-        return json.dumps(answer, separators=(",", ":")).encode("ascii")
+        return compact_json(answer)
 
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
         """Refuses or asks; words for the model where the tool may run."""
@@ -155,7 +146,7 @@ class ClaudeCode:
                 "permissionDecision": decision,
                 "permissionDecisionReason": verdict.text,
             }
-        return json.dumps({"hookSpecificOutput": answer}, separators=(",", ":")).encode("ascii")
+        return compact_json({"hookSpecificOutput": answer})
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in _ANSWERED else 0
@@ -195,31 +186,6 @@ class ClaudeCode:
             return str(json.loads(output)["hookSpecificOutput"]["additionalContext"])
         except (ValueError, KeyError, TypeError):
             return ""
-
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.claude_code import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.claude_code import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.claude_code import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.claude_code import config
-
-        return config.wired(machine, launchers, record)
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def _is_machine_turn(prompt: str, source: str) -> bool:

@@ -11,24 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cems.adapters.adapter import Adapter, compact_json, text_at, whole_characters
 from cems.adapters.tools import BASH, EDIT, READ, ask_in_words, canonical, subject
 from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cems.adapters.base import (
-        AgentRecord,
-        Detection,
-        FileEdit,
-        HookCall,
-        Launchers,
-        Machine,
-        Trust,
-        WiredState,
-        Wiring,
-        Wish,
-    )
+    from cems.adapters.base import AgentRecord, HookCall, Launchers, Machine, Trust
 
 # Codex measures tokens as bytes of UTF-8 by four. What is longer than its limit is cut, and the whole of it written
 # to a file that everybody on the machine can read: so our hooks ask for a limit that the longest context stays under.
@@ -81,7 +71,7 @@ _MACHINE_PREFIXES = (
 )
 
 
-class Codex:
+class Codex(Adapter):
     """The adapter; see `cems.adapters.base.Agent`."""
 
     name = "codex"
@@ -93,7 +83,7 @@ class Codex:
 
     def recognises(self, variables: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
         """Whether the input is one that Codex makes: it adds nothing to the environment, and inherits what others add."""
-        session, event = _text(payload, "session_id"), _text(payload, "hook_event_name")
+        session, event = text_at(payload, "session_id"), text_at(payload, "hook_event_name")
         if not session or not event or any(key in payload for key in _OTHERS_KEYS):
             return False
         if variables.get("CLAUDE_CODE_SESSION_ID") == session:
@@ -106,33 +96,33 @@ class Codex:
     def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
         """The event; None when script and event name disagree or the input lacks a session."""
         kind, name = SCRIPTS.get(script, (None, ""))
-        session = _text(payload, "session_id")
-        if kind is None or _text(payload, "hook_event_name") != name or not session:
+        session = text_at(payload, "session_id")
+        if kind is None or text_at(payload, "hook_event_name") != name or not session:
             return None
-        prompt = _text(payload, "prompt") if kind == "prompt" else ""
+        prompt = text_at(payload, "prompt") if kind == "prompt" else ""
         tool, what = _tool(payload) if kind in ("pre_tool", "post_tool") else ("", "")
         return HookEvent(
             agent=self.name,
             kind=kind,
             session=session,
-            cwd=_text(payload, "cwd"),
+            cwd=text_at(payload, "cwd"),
             prompt=_as_typed(prompt),
-            turn=_text(payload, "turn_id"),
-            source=_text(payload, "source") or _text(payload, "reason") or _text(payload, "trigger"),
-            transcript=_text(payload, "transcript_path"),
+            turn=text_at(payload, "turn_id"),
+            source=text_at(payload, "source") or text_at(payload, "reason") or text_at(payload, "trigger"),
+            transcript=text_at(payload, "transcript_path"),
             machine_turn=kind == "prompt" and _is_machine_turn(prompt, payload),
             tool=tool,
             subject=what,
-            last_message=_text(payload, "last_assistant_message"),
+            last_message=text_at(payload, "last_assistant_message"),
             # What hooks gave stands in the rollout as messages of its own.
-            replayed=kind == "session_start" and _text(payload, "source") == "resume",
+            replayed=kind == "session_start" and text_at(payload, "source") == "resume",
         )
 
     def render(self, event: HookEvent, context: str) -> bytes:
         """Codex's JSON for `context`, which goes to the model as a message of its own."""
         if event.kind not in _ANSWERED or not context:
             return b""
-        whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        whole = whole_characters(context)
         return _answer(_event_name(event), {"additionalContext": whole})
 
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
@@ -180,26 +170,6 @@ class Codex:
         except (ValueError, KeyError, TypeError):
             return ""
 
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.codex import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.codex import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.codex import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.codex import config
-
-        return config.wired(machine, launchers, record)
-
     def trust(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> Trust:
         from cems.adapters.codex import config
 
@@ -207,7 +177,7 @@ class Codex:
 
 
 def _answer(name: str, rest: Mapping[str, str]) -> bytes:
-    return json.dumps({"hookSpecificOutput": {"hookEventName": name, **rest}}, separators=(",", ":")).encode("ascii")
+    return compact_json({"hookSpecificOutput": {"hookEventName": name, **rest}})
 
 
 def _event_name(event: HookEvent) -> str:
@@ -216,7 +186,7 @@ def _event_name(event: HookEvent) -> str:
 
 def _tool(payload: Mapping[str, Any]) -> tuple[str, str]:
     """The tool's name as everywhere, and what it is about to work on."""
-    tool, given = canonical(_OWN_TOOLS, _text(payload, "tool_name")), payload.get("tool_input")
+    tool, given = canonical(_OWN_TOOLS, text_at(payload, "tool_name")), payload.get("tool_input")
     if not isinstance(given, (dict, str)):
         return tool, ""
     what = subject(tool, given)
@@ -251,16 +221,11 @@ def _as_typed(prompt: str) -> str:
 
 def _is_machine_turn(prompt: str, payload: Mapping[str, Any]) -> bool:
     """A subagent's task, Codex's own memory at work in its folder, or a prompt that the program made."""
-    if _text(payload, "agent_id") or prompt.lstrip().startswith(_MACHINE_PREFIXES):
+    if text_at(payload, "agent_id") or prompt.lstrip().startswith(_MACHINE_PREFIXES):
         return True
-    home, marked, _ = _text(payload, "transcript_path").replace("\\", "/").rpartition("/sessions/")
-    place = _text(payload, "cwd").replace("\\", "/").rstrip("/")
+    home, marked, _ = text_at(payload, "transcript_path").replace("\\", "/").rpartition("/sessions/")
+    place = text_at(payload, "cwd").replace("\\", "/").rstrip("/")
     return bool(marked) and home != "" and f"{place}/".startswith(f"{home}/memories/")
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
 
 
 AGENT = Codex()

@@ -11,21 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cems.adapters.adapter import Adapter, compact_json, text_at, whole_characters
 from cems.adapters.tools import canonical, mcp_tool, subject
 from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
-    from cems.adapters.base import (
-        AgentRecord,
-        Detection,
-        FileEdit,
-        HookCall,
-        Launchers,
-        Machine,
-        WiredState,
-        Wiring,
-        Wish,
-    )
+    from cems.adapters.base import HookCall
 
 CONTEXT_LIMIT = 9_500
 """UTF-16 units. Copilot has no limit of its own with a prompt or a start, and cuts a tool's context at 10,240."""
@@ -52,7 +43,7 @@ _LONGEST_ANSWER = 100
 _NEWEST_BYTES = 256 * 1024
 
 
-class Copilot:
+class Copilot(Adapter):
     """The adapter; see `cems.adapters.base.Agent`."""
 
     name = "copilot"
@@ -67,7 +58,7 @@ class Copilot:
         No other agent sends that. Its variables prove nothing: COPILOT_CLI is inherited by whatever is started from its
         shell, and Copilot itself sets CLAUDE_PROJECT_DIR.
         """
-        session = _text(payload, "session_id") or _text(payload, "sessionId")
+        session = text_at(payload, "session_id") or text_at(payload, "sessionId")
         if not session or "timestamp" not in payload or any(key in payload for key in _OTHERS_KEYS):
             return False
         transcripts = [payload[key] for key in ("transcript_path", "transcriptPath") if key in payload]
@@ -79,18 +70,18 @@ class Copilot:
         A subagent's task and end carry `agent_id`; a start says `new` where others say `startup`.
         """
         kind, name = SCRIPTS.get(script, (None, ""))
-        session, transcript = _text(payload, "session_id"), _text(payload, "transcript_path")
-        if kind is None or _text(payload, "hook_event_name") != name or not session:
+        session, transcript = text_at(payload, "session_id"), text_at(payload, "transcript_path")
+        if kind is None or text_at(payload, "hook_event_name") != name or not session:
             return None
-        tool, given = _text(payload, "tool_name"), payload.get("tool_input")
+        tool, given = text_at(payload, "tool_name"), payload.get("tool_input")
         tool = _tool(tool) if tool else ""
-        source = _text(payload, "source") or _text(payload, "reason") or _text(payload, "trigger")
-        prompt = _text(payload, "prompt") if kind == "prompt" else ""
+        source = text_at(payload, "source") or text_at(payload, "reason") or text_at(payload, "trigger")
+        prompt = text_at(payload, "prompt") if kind == "prompt" else ""
         return HookEvent(
             agent=self.name,
             kind=kind,
             session=session,
-            cwd=_text(payload, "cwd"),
+            cwd=text_at(payload, "cwd"),
             prompt=prompt,
             source="compact" if kind == "pre_compact" else "startup" if source == "new" else source,
             transcript=transcript,
@@ -104,17 +95,17 @@ class Copilot:
         """Copilot reads the key at the top only. ASCII, without lone surrogates, which models' APIs refuse."""
         if event.kind not in _ANSWERED or not context:
             return b""
-        whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return _json({"additionalContext": whole})
+        whole = whole_characters(context)
+        return compact_json({"additionalContext": whole})
 
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
         """Refuses or asks (which refuses where nobody can be asked); words for the model where the tool may run."""
         if event.kind != "pre_tool":
             return b""
         if verdict.severity == "warn":
-            return _json({"additionalContext": verdict.text})
+            return compact_json({"additionalContext": verdict.text})
         decision = "deny" if verdict.severity == "block" else "ask"
-        return _json({"permissionDecision": decision, "permissionDecisionReason": verdict.text})
+        return compact_json({"permissionDecision": decision, "permissionDecisionReason": verdict.text})
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in _ANSWERED else 0
@@ -147,35 +138,6 @@ class Copilot:
             return str(json.loads(output)["additionalContext"])
         except (ValueError, KeyError, TypeError):
             return ""
-
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.copilot import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.copilot import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.copilot import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.copilot import config
-
-        return config.wired(machine, launchers, record)
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _json(answer: Mapping[str, str]) -> bytes:
-    return json.dumps(answer, separators=(",", ":")).encode("ascii")
 
 
 def _tool(name: str) -> str:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cems.adapters.adapter import Adapter, compact_json, text_at, whole_characters
 from cems.adapters.cursor.versions import takes_prompt_context, takes_start_context
 from cems.adapters.tools import ask_in_words, canonical, mcp_tool, subject
 from cems.core.events import EventKind, HookEvent, Verdict
@@ -17,17 +18,7 @@ from cems.core.events import EventKind, HookEvent, Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cems.adapters.base import (
-        AgentRecord,
-        Detection,
-        FileEdit,
-        HookCall,
-        Launchers,
-        Machine,
-        WiredState,
-        Wiring,
-        Wish,
-    )
+    from cems.adapters.base import HookCall
 
 CONTEXT_LIMIT = 9_500
 """UTF-16 units. Of a tool's context Cursor drops what is longer than 10,000 whole; of a prompt's it makes a file."""
@@ -54,7 +45,7 @@ _OUR_TOOLS = "memory_"
 _OTHERS_KEYS = ("timestamp", "turn_id", "prompt_id", "event", "cems_agent")
 
 
-class Cursor:
+class Cursor(Adapter):
     """The adapter; see `cems.adapters.base.Agent`."""
 
     name = "cursor"
@@ -67,14 +58,14 @@ class Cursor:
 
     def recognises(self, variables: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
         """Whether the input says so; or, in Claude's form, the environment, which Cursor sets for hooks alone."""
-        if not _text(payload, "hook_event_name"):
+        if not text_at(payload, "hook_event_name"):
             return False
-        if _text(payload, "cursor_version") or _text(payload, "conversation_id"):
+        if text_at(payload, "cursor_version") or text_at(payload, "conversation_id"):
             return True
         if "CURSOR_VERSION" not in variables or any(key in payload for key in _OTHERS_KEYS):
             return False
-        transcript = _text(payload, "transcript_path")
-        return bool(_text(payload, "session_id")) and (not transcript or ".cursor" in transcript)
+        transcript = text_at(payload, "transcript_path")
+        return bool(text_at(payload, "session_id")) and (not transcript or ".cursor" in transcript)
 
     def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
         """The event; None when script and event name disagree or the input lacks a conversation.
@@ -82,12 +73,12 @@ class Cursor:
         A version that is not known to pass on what a prompt or a start is given has it wait for the next tool.
         """
         kind, names = SCRIPTS.get(script, (None, ()))
-        session = _text(payload, "conversation_id") or _text(payload, "session_id")
-        if kind is None or _text(payload, "hook_event_name") not in names or not session:
+        session = text_at(payload, "conversation_id") or text_at(payload, "session_id")
+        if kind is None or text_at(payload, "hook_event_name") not in names or not session:
             return None
-        version = _text(payload, "cursor_version")
-        prompt = _text(payload, "prompt") if kind == "prompt" else ""
-        tool, given = _text(payload, "tool_name"), payload.get("tool_input")
+        version = text_at(payload, "cursor_version")
+        prompt = text_at(payload, "prompt") if kind == "prompt" else ""
+        tool, given = text_at(payload, "tool_name"), payload.get("tool_input")
         tool = _tool(tool) if tool else ""
         taken = takes_prompt_context(version) if kind == "prompt" else takes_start_context(version)
         return HookEvent(
@@ -96,14 +87,14 @@ class Cursor:
             session=session,
             cwd=_folder(payload),
             prompt=prompt,
-            turn=_turn(_text(payload, "generation_id"), session, prompt),
+            turn=_turn(text_at(payload, "generation_id"), session, prompt),
             # It has no start that tells of compaction, and no word for any other start.
-            source="compact" if kind == "pre_compact" else _text(payload, "source") or _text(payload, "reason"),
-            transcript=_text(payload, "transcript_path"),
+            source="compact" if kind == "pre_compact" else text_at(payload, "source") or text_at(payload, "reason"),
+            transcript=text_at(payload, "transcript_path"),
             machine_turn=bool(payload.get("parent_tool_call_id")) or prompt.lstrip().startswith(_MACHINE_PREFIXES),
             tool=tool,
             subject=subject(tool, given) if isinstance(given, dict | str) else "",
-            last_message=_text(payload, "text") if script == "cems_agent_response" else "",
+            last_message=text_at(payload, "text") if script == "cems_agent_response" else "",
             held=kind in ("prompt", "session_start") and not taken,
             replayed=kind == "session_start" or (kind == "pre_compact" and taken),
         )
@@ -112,17 +103,17 @@ class Cursor:
         """Cursor's own key, whoever's name the event has. ASCII, without lone surrogates, which models' APIs refuse."""
         if event.kind not in _ANSWERED or event.machine_turn or not context:
             return b""
-        whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return _json({"additional_context": whole})
+        whole = whole_characters(context)
+        return compact_json({"additional_context": whole})
 
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
         """Refuses, or gives the model words where the tool may run. Cursor's `ask` would let this event's tool run."""
         if event.kind != "pre_tool":
             return b""
         if verdict.severity == "warn":
-            return _json({"additional_context": verdict.text})
+            return compact_json({"additional_context": verdict.text})
         reason = verdict.text if verdict.severity == "block" else ask_in_words(self.title, verdict.text)
-        return _json({"permission": "deny", "user_message": reason, "agent_message": reason})
+        return compact_json({"permission": "deny", "user_message": reason, "agent_message": reason})
 
     def context_limit(self, event: HookEvent) -> int:
         """None for a subagent's tool: what waits is for the model that the person spoke to."""
@@ -165,42 +156,13 @@ class Cursor:
         except (ValueError, KeyError, TypeError):
             return ""
 
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.cursor import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.cursor import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.cursor import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.cursor import config
-
-        return config.wired(machine, launchers, record)
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _json(answer: Mapping[str, str]) -> bytes:
-    return json.dumps(answer, separators=(",", ":")).encode("ascii")
-
 
 def _folder(payload: Mapping[str, Any]) -> str:
     """The project: the first folder of the window. The hook itself runs in `~/.cursor`, which is nobody's project, and so
     a window without a folder is in none."""
     roots = payload.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
-    return first or _text(payload, "cwd") or "/"
+    return first or text_at(payload, "cwd") or "/"
 
 
 def _turn(generation: str, session: str, prompt: str) -> str:

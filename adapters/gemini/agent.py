@@ -11,22 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cems.adapters import tools
+from cems.adapters.adapter import Adapter, compact_json, text_at, whole_characters
 from cems.core.events import EventKind, HookEvent, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cems.adapters.base import (
-        AgentRecord,
-        Detection,
-        FileEdit,
-        HookCall,
-        Launchers,
-        Machine,
-        WiredState,
-        Wiring,
-        Wish,
-    )
+    from cems.adapters.base import HookCall
 
 CONTEXT_LIMIT = 9_500
 """Gemini has no limit of its own that was found; it is ours, and the same as everywhere."""
@@ -48,7 +39,7 @@ _TOOLS = {"run_shell_command": tools.BASH, "replace": tools.EDIT, "write_file": 
 _ID = "GEMINI_SESSION_ID"
 
 
-class Gemini:
+class Gemini(Adapter):
     """The adapter; see `cems.adapters.base.Agent`."""
 
     name = "gemini"
@@ -59,19 +50,19 @@ class Gemini:
 
     def recognises(self, variables: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
         """Whether the input has Gemini's form and the environment says it is of its session, or says nothing."""
-        session = _text(payload, "session_id")
-        if not session or "timestamp" not in payload or _text(payload, "hook_event_name") not in _NAMES:
+        session = text_at(payload, "session_id")
+        if not session or "timestamp" not in payload or text_at(payload, "hook_event_name") not in _NAMES:
             return False
         if _ID in variables:
             return variables[_ID] == session
         # No word from the environment, as in a recorded input: where the transcript stands has to do.
-        return "/.gemini/tmp/" in _text(payload, "transcript_path").replace("\\", "/")
+        return "/.gemini/tmp/" in text_at(payload, "transcript_path").replace("\\", "/")
 
     def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
         """The event; None when script and event name disagree or the input lacks a session."""
         kind, name = SCRIPTS.get(script, (None, ""))
-        session = _text(payload, "session_id")
-        if kind is None or _text(payload, "hook_event_name") != name or not session:
+        session = text_at(payload, "session_id")
+        if kind is None or text_at(payload, "hook_event_name") != name or not session:
             return None
         tool = _tool(payload)
         given = payload.get("tool_input")
@@ -79,13 +70,13 @@ class Gemini:
             agent=self.name,
             kind=kind,
             session=session,
-            cwd=_text(payload, "cwd"),
-            prompt=_HOOK_CONTEXT.sub("", _text(payload, "prompt")) if kind == "prompt" else "",
-            source=_text(payload, "source") or _text(payload, "reason"),
-            transcript=_text(payload, "transcript_path"),
+            cwd=text_at(payload, "cwd"),
+            prompt=_HOOK_CONTEXT.sub("", text_at(payload, "prompt")) if kind == "prompt" else "",
+            source=text_at(payload, "source") or text_at(payload, "reason"),
+            transcript=text_at(payload, "transcript_path"),
             tool=tool,
             subject=tools.subject(tool, given) if kind == "pre_tool" and isinstance(given, dict) else "",
-            last_message=_text(payload, "prompt_response"),
+            last_message=text_at(payload, "prompt_response"),
         )
 
     def render(self, event: HookEvent, context: str) -> bytes:
@@ -93,14 +84,14 @@ class Gemini:
         name = _ANSWERED.get(event.kind)
         if name is None or not context:
             return b""
-        whole = context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return _json({"hookSpecificOutput": {"hookEventName": name, "additionalContext": whole}})
+        whole = whole_characters(context)
+        return compact_json({"hookSpecificOutput": {"hookEventName": name, "additionalContext": whole}})
 
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
         """Refuses or asks. Gemini has no way to warn a model before a tool: then nothing is said."""
         if event.kind != "pre_tool" or verdict.severity == "warn":
             return b""
-        return _json({"decision": "deny" if verdict.severity == "block" else "ask", "reason": verdict.text})
+        return compact_json({"decision": "deny" if verdict.severity == "block" else "ask", "reason": verdict.text})
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in _ANSWERED else 0
@@ -134,26 +125,6 @@ class Gemini:
         except (ValueError, KeyError, TypeError):
             return ""
 
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.gemini import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.gemini import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.gemini import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.gemini import config
-
-        return config.wired(machine, launchers, record)
-
 
 _NAMES = {name for _, name in SCRIPTS.values()} | {
     "AfterTool", "BeforeModel", "AfterModel", "BeforeToolSelection", "PreCompress", "Notification",
@@ -162,18 +133,9 @@ _NAMES = {name for _, name in SCRIPTS.values()} | {
 
 def _tool(payload: Mapping[str, Any]) -> str:
     served = payload.get("mcp_context")
-    if isinstance(served, dict) and _text(served, "server_name"):
-        return tools.mcp_tool(_text(served, "server_name"), _text(served, "tool_name"))
-    return tools.canonical(_TOOLS, _text(payload, "tool_name"))
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _json(answer: Mapping[str, Any]) -> bytes:
-    return json.dumps(answer, separators=(",", ":")).encode("ascii")
+    if isinstance(served, dict) and text_at(served, "server_name"):
+        return tools.mcp_tool(text_at(served, "server_name"), text_at(served, "tool_name"))
+    return tools.canonical(_TOOLS, text_at(payload, "tool_name"))
 
 
 AGENT = Gemini()

@@ -5,10 +5,10 @@ Imported by the daemon's first stage, so: standard library, and the wiring (`con
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cems.adapters.adapter import Adapter, compact_json, text_at, whole_characters
 from cems.adapters.tools import ask_in_words, canonical, mcp_tool, subject
 from cems.core.agent_launch import Launch
 from cems.core.events import ContextFile, EventKind, HookEvent, Verdict
@@ -16,7 +16,6 @@ from cems.core.events import ContextFile, EventKind, HookEvent, Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cems.adapters.base import AgentRecord, Detection, FileEdit, Launchers, Machine, WiredState, Wiring, Wish
     from cems.core.paths import Home
 
 CONTEXT_LIMIT = 9_500
@@ -35,7 +34,7 @@ MESSAGE_FILE = "GOOSE_MOIM_MESSAGE_FILE"
 """Goose's variable for the file whose text it puts beside each prompt. Read from its own environment only."""
 
 
-class Goose:
+class Goose(Adapter):
     """The adapter; see `cems.adapters.base.Agent`. Goose throws away what a hook prints; `reads_context_file` says that
     context reaches it in the file that `cems run goose` has made for its process, and without one not at all."""
 
@@ -49,7 +48,7 @@ class Goose:
 
     def recognises(self, _variables: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
         """By the input alone: no other agent names its event so. Variables are inherited, and Goose sets none."""
-        named = _text(payload, "event") and _text(payload, "session_id")
+        named = text_at(payload, "event") and text_at(payload, "session_id")
         return bool(named) and "matcher_context" in payload and "hook_event_name" not in payload
 
     def parse(self, script: str, payload: Mapping[str, Any]) -> HookEvent | None:
@@ -59,19 +58,19 @@ class Goose:
         the turn's end name a folder: else it is the one the hook runs in.
         """
         kind, name = SCRIPTS.get(script, (None, ""))
-        session = _text(payload, "session_id")
-        if kind is None or _text(payload, "event") != name or not session:
+        session = text_at(payload, "session_id")
+        if kind is None or text_at(payload, "event") != name or not session:
             return None
-        tool, given = _tool(_text(payload, "tool_name")), payload.get("tool_input")
+        tool, given = _tool(text_at(payload, "tool_name")), payload.get("tool_input")
         return HookEvent(
             agent=self.name,
             kind=kind,
             session=f"{self.name}:{session}",
-            cwd=_text(payload, "working_dir"),
-            prompt=_text(payload, "message") if kind == "prompt" else "",
+            cwd=text_at(payload, "working_dir"),
+            prompt=text_at(payload, "message") if kind == "prompt" else "",
             tool=tool,
             subject=subject(tool, given) if tool and isinstance(given, dict | str) else "",
-            last_message=_text(payload, "last_assistant_message"),
+            last_message=text_at(payload, "last_assistant_message"),
             # Its file is read with a prompt only.
             held=kind == "session_start",
             # It keeps what stood beside a prompt, and shows it to its model again.
@@ -82,14 +81,14 @@ class Goose:
         """Text for its file, without lone surrogates. Goose puts it in `<turn-context>`, which stored text cannot close."""
         if event.kind != "prompt" or not context:
             return b""
-        return ContextFile(context.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode())
+        return ContextFile(whole_characters(context).encode())
 
     def render_verdict(self, event: HookEvent, verdict: Verdict) -> bytes:
         """Refuses; Goose's hooks cannot ask. Words alone have no way to the model."""
         if event.kind != "pre_tool" or verdict.severity == "warn":
             return b""
         reason = verdict.text if verdict.severity == "block" else ask_in_words(self.title, verdict.text)
-        return json.dumps({"decision": "block", "reason": reason}, separators=(",", ":")).encode("ascii")
+        return compact_json({"decision": "block", "reason": reason})
 
     def context_limit(self, event: HookEvent) -> int:
         return CONTEXT_LIMIT if event.kind in ("session_start", "prompt") else 0
@@ -126,31 +125,6 @@ class Goose:
         return Launch(program, {MESSAGE_FILE: str(context)})
 
     # -- setup
-
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.goose import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.goose import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.goose import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.goose import config
-
-        return config.wired(machine, launchers, record)
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def _tool(name: str) -> str:

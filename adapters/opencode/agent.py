@@ -14,7 +14,6 @@ from cems.adapters.plugin_agent import PluginAgent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cems.adapters.base import AgentRecord, Detection, FileEdit, Launchers, Machine, WiredState, Wiring, Wish
 
 _OUR_TOOLS = "cems_"
 
@@ -44,26 +43,6 @@ class OpenCode(PluginAgent):
         from cems.adapters.opencode import detect
 
         return (detect.data_dir(Machine(home, environ)),)
-
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.opencode import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.opencode import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.opencode import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.opencode import config
-
-        return config.wired(machine, launchers, record)
 
 
 AGENT = OpenCode()

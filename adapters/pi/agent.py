@@ -13,8 +13,6 @@ from cems.adapters.plugin_agent import PluginAgent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cems.adapters.base import AgentRecord, Detection, FileEdit, Launchers, Machine, WiredState, Wiring, Wish
-
 
 class Pi(PluginAgent):
     """The adapter; see `cems.adapters.base.Agent`."""
@@ -31,26 +29,6 @@ class Pi(PluginAgent):
         from cems.adapters.pi import detect
 
         return (detect.config_dir(Machine(home, environ)) / "sessions",)
-
-    def detect(self, machine: Machine) -> Detection:
-        from cems.adapters.pi import detect
-
-        return detect.detect(machine)
-
-    def wire(self, machine: Machine, launchers: Launchers, wish: Wish) -> Wiring:
-        from cems.adapters.pi import config
-
-        return config.wire(machine, launchers, wish)
-
-    def unwire(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> tuple[FileEdit, ...]:
-        from cems.adapters.pi import config
-
-        return config.unwire(machine, launchers, record)
-
-    def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
-        from cems.adapters.pi import config
-
-        return config.wired(machine, launchers, record)
 
 
 AGENT = Pi()
