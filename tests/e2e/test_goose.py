@@ -14,24 +14,16 @@ import pytest
 from tests.e2e.agent import Turn
 from tests.e2e.fixtures import with_cems
 from tests.e2e.goose import Goose
+from tests.e2e.steps import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, remember
 from tests.fakes.model_api import Text, ToolUse
 from tests.fakes.sandbox import Sandbox
 
 pytestmark = pytest.mark.e2e
 
-DEPLOY = "In this repository we deploy with `make ship` to the staging cluster first, then production."
-DEPLOY_PROMPT = "how do I deploy this to production?"
 LINT = "Run `make lint-strict` before each commit in this repository."
 LINT_PROMPT = "what do I run before each commit in this repository?"
-UNRELATED_PROMPT = "What is the capital of Australia?"
 TABS = "Indent with tabs in every language, never with spaces."
 _TURN_CONTEXT = re.compile(r"<turn-context>(.*?)</turn-context>", re.DOTALL)
-
-
-def remember(sandbox: Sandbox, text: str, project: Path, *options: str) -> str:
-    answer = sandbox.cems("add", text, *options, "--json", cwd=project).ok().json
-    assert answer["status"] == "added", answer
-    return str(answer["id"])
 
 
 def beside(turn: Turn) -> str:

@@ -10,15 +10,12 @@ from tests.e2e.fixtures import Starter, with_cems
 from tests.e2e.gemini import Gemini
 from tests.e2e.opencode import OpenCode
 from tests.e2e.pi import Pi
+from tests.e2e.steps import DEPLOY, DEPLOY_PROMPT, UNRELATED_PROMPT, remember
 from tests.fakes.model_api import Text, ToolUse
-from tests.fakes.sandbox import Sandbox
 
 pytestmark = [pytest.mark.e2e, pytest.mark.parametrize("kind", [Gemini, OpenCode, Pi], ids=lambda kind: kind.name)]
 
 PREFERENCE = "Answer in British English and keep commit messages in the imperative."
-DEPLOY = "In this repository we deploy with `make ship` to the staging cluster first, then production."
-DEPLOY_PROMPT = "how do I deploy this to production?"
-UNRELATED_PROMPT = "What is the capital of Australia?"
 
 SHELL = {Gemini: "run_shell_command", OpenCode: "bash", Pi: "bash"}
 MORE = {Gemini: {}, OpenCode: {"description": "push"}, Pi: {}}
@@ -29,14 +26,9 @@ def agent(kind: type[Agent], start: Starter) -> Agent:
     return with_cems(start(kind))
 
 
-def remember(sandbox: Sandbox, text: str, *options: str) -> None:
-    project = sandbox.home / "work" / "shop"
-    assert sandbox.cems("add", text, *options, "--json", cwd=project).ok().json["status"] == "added"
-
-
 def test_the_profile_comes_at_the_start_and_once_in_a_conversation(agent: Agent) -> None:
     project = agent.sandbox.project("shop")
-    remember(agent.sandbox, PREFERENCE, "--category", "preferences", "--scope", "user")
+    remember(agent.sandbox, PREFERENCE, project, "--category", "preferences", "--scope", "user")
     turn = agent.ask(UNRELATED_PROMPT, cwd=project)
     assert turn.text.count(PREFERENCE) == 1
     resumed = agent.ask("And of New Zealand?", cwd=project, resume=turn.session)
@@ -45,7 +37,7 @@ def test_the_profile_comes_at_the_start_and_once_in_a_conversation(agent: Agent)
 
 def test_a_memory_is_given_once_in_a_session(agent: Agent) -> None:
     project = agent.sandbox.project("shop")
-    remember(agent.sandbox, DEPLOY)
+    remember(agent.sandbox, DEPLOY, project)
     turn = agent.ask(DEPLOY_PROMPT, cwd=project)
     assert turn.text.count(DEPLOY) == 1
     again = agent.ask("and how do I deploy to production from a branch?", cwd=project, resume=turn.session)
