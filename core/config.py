@@ -77,7 +77,9 @@ class Settings(BaseSettings):
     @classmethod
     def _release_place(cls, value: str) -> str:
         if value and not release_place(value):
-            raise ValueError("must be an https:// or file:/// address, or http:// of this machine itself")
+            raise ValueError(
+                "must be an https:// or file:/// address, or http:// of this machine itself, with no password in it"
+            )
         return value
 
     @field_validator("log_level", mode="before")
@@ -99,11 +101,14 @@ class Settings(BaseSettings):
 
 
 def release_place(url: str) -> bool:
-    """Whether releases may be taken from there: nobody on the way can put another file in its place."""
+    """Whether releases may be taken from there: nobody on the way can put another file in its place. An address with a
+    name or password in it is none: it is shown, and kept in notes."""
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        host, login, _ = parts.hostname or "", parts.username, parts.port
     except ValueError:
+        return False
+    if login is not None or not url.isprintable() or " " in parts.netloc:
         return False
     match parts.scheme:
         case "https":

@@ -6,6 +6,7 @@ Only what the person's own setting names is asked, and nothing is said about the
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import platform
 import re
@@ -31,6 +32,8 @@ _MOST_PAGE = 16 << 20
 _MOST_WHEEL = 512 << 20
 _PIECE = 1 << 16
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_FILENAME = re.compile(r"[\w.+!-]+", re.ASCII)
+_UNREADABLE = (OSError, http.client.HTTPException)
 
 
 class IndexProblem(Exception):
@@ -74,7 +77,7 @@ def fetch(release: Release, folder: Path) -> Path:
             )
     except BaseException as problem:
         path.unlink(missing_ok=True)
-        if isinstance(problem, OSError):
+        if isinstance(problem, _UNREADABLE):
             raise IndexProblem(f"{release.url} cannot be fetched ({_reason(problem)})") from None
         raise
     return path
@@ -102,6 +105,9 @@ def _releases(page: str, document: dict[str, Any]) -> Iterator[Release]:
             # A source archive, a file without a digest, an entry of a form to come.
             continue
         stable = not (version.is_prerelease or version.is_devrelease or version.local)
+        # The build number in a wheel's name may be any text, a way to another folder too.
+        if not _FILENAME.fullmatch(entry["filename"]):
+            continue
         if name != PROJECT or not stable or entry.get("yanked") or not _SHA256.fullmatch(digest):
             continue
         if not requires.contains(python, prereleases=True) or tags.isdisjoint(wheel_tags) or not _same_kind(page, url):
@@ -113,7 +119,7 @@ def _page(url: str) -> dict[str, Any]:
     try:
         with _opened(url) as answer:
             data = answer.read(_MOST_PAGE + 1)
-    except OSError as problem:
+    except _UNREADABLE as problem:
         raise IndexProblem(f"the release index {url} cannot be read ({_reason(problem)})") from None
     try:
         document = json.loads(data) if len(data) <= _MOST_PAGE else None
@@ -141,7 +147,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _opened(url: str) -> Any:
-    """An answer to read from. Raises OSError."""
+    """An answer to read from. Raises OSError, HTTPException."""
     if urlsplit(url).scheme == "file":
         return Path(unquote(urlsplit(url).path)).open("rb")
     proxies = {kind: place for kind, place in urllib.request.getproxies().items() if kind == "https"}
@@ -155,5 +161,6 @@ def _opened(url: str) -> Any:
     return opener.open(urllib.request.Request(url, headers={"Accept": _ACCEPT}), timeout=_SECONDS)  # noqa: S310
 
 
-def _reason(problem: OSError) -> str:
-    return str(getattr(problem, "reason", "") or problem.strerror or problem) or type(problem).__name__
+def _reason(problem: Exception) -> str:
+    reason = getattr(problem, "reason", "") or getattr(problem, "strerror", "") or problem
+    return str(reason).strip() or type(problem).__name__

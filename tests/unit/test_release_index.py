@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,8 @@ UNUSABLE: tuple[dict[str, Any], ...] = (
     {"version": "0.9.0", "name": "cems-0.9.0.tar.gz"},
     {"version": "0.9.0", "name": "cems_extra-0.9.0-py3-none-any.whl"},
     {"version": "0.9.0", "name": "../cems-0.9.0-py3-none-any.whl"},
+    {"version": "0.9.0", "name": "cems-0.9.0-1/../../x-py3-none-any.whl"},
+    {"version": "0.9.0", "url": "http://user:secret@127.0.0.1/cems-0.9.0-py3-none-any.whl"},
     {"version": "0.9.0", "name": "nonsense"},
 )
 
@@ -124,6 +128,22 @@ def test_a_page_that_is_no_index_is_said_to_be_none(index: ReleaseIndex, page: b
         found(index)
 
 
+def test_an_answer_that_is_no_http_is_said_to_be_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def talk() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4_096)
+                connection.sendall(b"hello there\r\n\r\n")
+
+        talking = threading.Thread(target=talk)
+        talking.start()
+        with pytest.raises(IndexProblem, match="cannot be read"):
+            newest(f"http://127.0.0.1:{server.getsockname()[1]}/simple", "0.1.0")
+        talking.join()
+
+
 def test_an_index_in_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "an index" / "cems"
     folder.mkdir(parents=True)
@@ -156,6 +176,10 @@ def test_an_index_in_a_folder(tmp_path: Path) -> None:
         ("releases.example.org", False),
         ("https://", False),
         ("http://[", False),
+        ("https://user:secret@releases.example.org/simple/", False),
+        ("https://user@releases.example.org/simple/", False),
+        ("https://releases example.org/simple/", False),
+        ("http://127.0.0.1:999999/simple", False),
     ],
 )
 def test_where_releases_may_come_from(url: str, fine: bool) -> None:
