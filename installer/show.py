@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cems.adapters.base import FileEdit, Machine
+from cems.core import redact
 from cems.core.cli import console
 from cems.core.paths import Home
 from cems.installer.plan import AgentPlan, Plan
 
 _LONGEST_LINE = 160
 # Lines around ours can hold the person's own keys, and what is shown may end up in somebody's log.
-_WORD = "(?:key|token|secret|password|auth)"
+_WORD = "(?:key|token|secret|passw|passphrase|credential|bearer|cookie|auth)"
 _QUOTED_VALUE = re.compile(
     rf"""((?:"[^"]*{_WORD}[^"]*"|'[^']*{_WORD}[^']*'|\b[\w.-]*{_WORD}[\w.-]*)\s*[:=]\s*)(?:"[^"]*"|'[^']*')""",
     re.IGNORECASE,
@@ -99,6 +100,8 @@ def _lines(data: bytes | None) -> list[str]:
 
 
 def _masked(line: str) -> str:
+    # By their shape first: a key may stand under any name, or in a list under none.
+    line = redact.clean(line).text
     return _BARE_VALUE.sub(r"\1…", _QUOTED_VALUE.sub(r'\1"…"', line))
 
 

@@ -284,6 +284,22 @@ def test_no_secret_is_shown_in_any_of_the_agents_formats(tmp_path: Path, line: s
     assert "sk-live-1" not in shown
 
 
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ('  "GITHUB_PAT": "ghp_0123456789abcdefghijABCDEFGHIJ012345",', "ghp_0123456789"),
+        ('  "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789",', "abcdefghijklmnop"),
+        ("  url: postgres://bob:hunter22@db.example.org/shop", "hunter22"),
+        ('  passphrase: "open sesame 123"', "sesame"),
+    ],
+)
+def test_a_secret_is_not_shown_whatever_its_name(tmp_path: Path, line: str, secret: str) -> None:
+    edit = FileEdit(tmp_path / "config", f"{line}\n".encode(), f"{line}\nours\n".encode(), "ours")
+    shown = "\n".join(show.diff_lines(edit))
+    assert "ours" in shown
+    assert secret not in shown
+
+
 def test_secrets_of_the_person_are_not_shown(person: Person) -> None:
     person.has(state='{\n  "primaryApiKey": "sk-ant-1234",\n  "model": "x"\n}')
     text = "\n".join(show.plan_lines(person.plan(), person.home, person.machine))
