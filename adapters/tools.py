@@ -56,7 +56,7 @@ def ask_in_words(title: str, text: str) -> str:
     adapter has `cannot_ask = True`, so that the person's plain yes lets the same call through."""
     return (
         f"{text}\n{title} cannot ask the person here, so the call is refused for now. Say in your answer what you want to run "
-        "and why, and end your turn. Run it again only after they answered yes."
+        "and why, and end your turn. Run it again only after they answered yes, and exactly as it is: another call is asked anew."
     )
 
 

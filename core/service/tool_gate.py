@@ -40,7 +40,7 @@ class ToolGate:
         call = Call(event.tool, event.subject, folders_of(folders[0] if folders else "", folders[1:]))
         judged = self._guard.judge(connection, scope.readable, call)
         if judged is not None and getattr(agent, "cannot_ask", False):
-            judged = _unless_agreed(judged, session)
+            judged = _unless_agreed(judged, call, session)
         answer = agent.render_verdict(event, judged.verdict) if judged else b""
         if judged is None or not answer:
             return b"", []
@@ -58,12 +58,13 @@ class ToolGate:
         session.agreement.hear(yes=yes)
 
 
-def _unless_agreed(judged: Judgement, session: Session) -> Judgement | None:
+def _unless_agreed(judged: Judgement, call: Call, session: Session) -> Judgement | None:
     """The judgement without what the person has agreed to; else the session waits for their yes."""
     if judged.verdict.severity != "confirm":
         return judged
     asking = [rule.memory for rule in judged.rules if rule.severity == "confirm"]
-    if session.agreement.covers(asking):
+    asked = f"{call.tool}\n{call.subject.strip()}"
+    if session.agreement.covers(asking, asked):
         return judgement([rule for rule in judged.rules if rule.severity != "confirm"])
-    session.agreement.ask(asking)
+    session.agreement.ask(asking, asked)
     return judged

@@ -375,6 +375,7 @@ def test_a_yes_to_the_question_lets_the_call_through_until_the_next_prompt(place
     assert "slow" in answer.pop("additionalContext")
     assert answer == {}
     assert asked(place, "make drop"), "the person said yes to another rule"
+    assert asked(place, "make deploy-everything"), "the person said yes to another call"
     say(place, "and now the tests")
     assert asked(place)
 
@@ -390,6 +391,12 @@ def test_a_yes_to_the_question_lets_the_call_through_until_the_next_prompt(place
         "yes, after you ran the tests first",
         "don't",
         "sure, wait",
+        "ok, cancel that",
+        "ok leave it",
+        "okay, I will do it myself later",
+        "ok show me the log",
+        "go back to the last commit",
+        "Sure thing is, the build is slow",
         "y" * 200,
     ],
 )
@@ -398,6 +405,17 @@ def test_nothing_else_is_a_yes(place: Place, prompt: str) -> None:
     assert asked(place)
     say(place, prompt)
     assert asked(place)
+
+
+@pytest.mark.usefixtures("cannot_ask")
+@pytest.mark.parametrize(
+    "prompt", ["yes", "Y", "ok", "OK!", "okay, go ahead", "ok do it", "go", "sure, thanks", "yes push it", "I agree."]
+)
+def test_a_plain_yes_is_one(place: Place, prompt: str) -> None:
+    place.add("Bash: make deploy* — ask first", category=RULES)
+    assert asked(place)
+    say(place, prompt)
+    assert not asked(place)
 
 
 @pytest.mark.usefixtures("cannot_ask")
