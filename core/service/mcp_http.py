@@ -64,6 +64,8 @@ class McpHttp:
 
     async def apply(self, seconds: float = 5.0) -> None:
         """Open or close the port as the tokens want it, and wait for that, at most so long."""
+        # What failed before is tried again, and may not fail now.
+        self.failure = self.tokens.damage
         self._changed.set()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._as_wanted(), seconds)
@@ -101,8 +103,14 @@ class McpHttp:
                 logger.error("MCP over HTTP: %s", failure)
             self.failure = failure
             return
+        try:
+            self.tokens.keep_port(listening.getsockname()[1])
+        except OSError as error:
+            # Without it kept, clients would have another address after the next start.
+            listening.close()
+            self.failure = f"the port cannot be kept: {error.strerror}"
+            return
         self.failure = ""
-        self.tokens.keep_port(listening.getsockname()[1])
         self._server = HttpServer(self)
         serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="cems-mcp-http")
         self._serving.add(serving)
