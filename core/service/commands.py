@@ -6,6 +6,7 @@ model, which the skill of the same name tells it to pass on.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ _RECALLED = 8
 _SHOWN_CHARS = 160
 _ID = re.compile(r"m_[0-9a-f]+|[0-9a-f]{4,24}", re.IGNORECASE)
 _CUT = "\n…"
+# As with the operations of these names: what agents read in every session may hold what is no longer to be read there.
+_TAKES_BACK = ("forget", "share")
 
 
 class TypedCommands:
@@ -60,6 +63,8 @@ class TypedCommands:
                     answer = await self._context(text, scope, event)
         except (Unusable, AmbiguousId, NothingMatched, Refused) as error:
             answer = f"CEMS: {error}"
+        if name in _TAKES_BACK:
+            await asyncio.to_thread(self._operations.hooks.stand_everywhere)
         return _note(answer, limit)
 
     async def _remember(self, text: str, scope: SessionScope, author: Author) -> str:

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
@@ -68,6 +69,7 @@ class HookService:
         self._trouble = ""
         self._agents = dict(agents)
         self._gate = ToolGate()
+        self._standing = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._searcher: Searcher | None = None
         self._commands = CommandTurns()
@@ -183,11 +185,13 @@ class HookService:
         paused."""
         if self._connection is None or not has_standing(agent):
             return []
-        policy = None if self.pauses.read().now(project) else self.policy
-        return stand(self.home, agent, self._connection, policy)
+        # Of two at once, the one that read first must not be the one that writes last.
+        with self._standing:
+            policy = None if self.pauses.read().now(project) else self.policy
+            return stand(self.home, agent, self._connection, policy)
 
     def stand_everywhere(self) -> None:
-        """After a change that must be seen at once, in no session's time."""
+        """After a change that must be seen at once, in no session's time. From any thread."""
         for agent in self._agents.values():
             self.stand(agent)
 

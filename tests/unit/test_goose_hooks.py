@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from cems.adapters.claude_code.agent import AGENT as CLAUDE
 from cems.adapters.goose.agent import AGENT
 from cems.adapters.marked_block import MarkedText
 from cems.core.events import ContextFile, HookAgent
+from cems.core.recall.profile import profile
 from cems.core.service.ancestry import PEER
 from cems.core.service.commands import TypedCommands
 from cems.core.service.context import OWNER
@@ -147,6 +149,35 @@ def test_what_is_forgotten_corrected_or_purged_stands_there_no_longer(goose: Goo
     run(purge())
     assert goose.standing == ""
     assert b"British" not in goose.agents_md.read_bytes()
+
+
+def test_what_the_person_types_forget_for_stands_there_no_longer(goose: Goose) -> None:
+    kept = goose.place.add(TABS, everywhere=True, category="preferences")
+    goose.hook("SessionStart", {})
+    assert TABS in goose.standing
+    goose.prompt(f"/forget {kept}", {})
+    assert goose.standing == ""
+
+
+def test_what_was_read_before_a_change_is_not_written_after_it(goose: Goose, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = goose.place.add(TABS, everywhere=True, category="preferences")
+    reading, forgotten = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any, **options: Any) -> tuple[str, list[str]]:
+        found = profile(*arguments, **options)
+        if not reading.is_set():
+            reading.set()
+            forgotten.wait(2.0)
+        return found
+
+    monkeypatch.setattr("cems.core.service.standing.profile", slowly)
+    start = threading.Thread(target=goose.place.hooks.stand_everywhere)
+    start.start()
+    assert reading.wait(10.0)
+    run(goose.place.call("forget", {"ids": [kept]}))
+    forgotten.set()
+    start.join()
+    assert goose.standing == ""
 
 
 def test_nothing_stands_there_in_a_project_where_cems_is_paused(goose: Goose) -> None:
