@@ -1,10 +1,20 @@
 const AGENT = "opencode";
 
-export const Cems = async ({ directory }) => {
+export const Cems = async ({ client, directory }) => {
   const children = new Set(); // sessions of subagents: nobody types there
   const started = new Map(); // session -> its profile, until it is given
   const speakers = new Map(); // message -> role
   const last = new Map(); // session -> what the assistant said last
+
+  // A model can take a subagent's session up again that an earlier run has made, and no event tells of that.
+  const isChild = async (session) => {
+    if (!children.has(session) && !started.has(session)) {
+      const found = await client.session.get({ path: { id: session } }).catch(() => ({}));
+      // One that nobody knows is nobody's who types.
+      if (!found.data || found.data.parentID) children.add(session);
+    }
+    return children.has(session);
+  };
 
   const about = (session) => ({ session_id: session, cwd: directory });
   const start = (session, source) => {
@@ -28,7 +38,7 @@ export const Cems = async ({ directory }) => {
         if (about_it.info.parentID) children.add(about_it.info.id);
         else start(about_it.info.id, "startup");
       } else if (type === "session.compacted") {
-        if (!children.has(about_it.sessionID)) start(about_it.sessionID, "compact");
+        if (!(await isChild(about_it.sessionID))) start(about_it.sessionID, "compact");
       } else if (type === "message.updated") {
         speakers.set(about_it.info.id, about_it.info.role);
       } else if (type === "message.part.updated") {
@@ -36,7 +46,7 @@ export const Cems = async ({ directory }) => {
         if (part.type === "text" && speakers.get(part.messageID) === "assistant") last.set(part.sessionID, part.text);
       } else if (type === "session.idle") {
         const session = about_it.sessionID;
-        if (children.has(session)) return;
+        if (await isChild(session)) return;
         await ask("cems_stop", { ...about(session), hook_event_name: "stop", last_assistant_message: last.get(session) ?? "" });
       } else if (type === "session.deleted") {
         await ask("cems_session_end", { ...about(about_it.info.id), hook_event_name: "session_end", source: "deleted" });
@@ -45,7 +55,7 @@ export const Cems = async ({ directory }) => {
 
     "chat.message": async (input, output) => {
       const { message, parts } = output;
-      if (children.has(input.sessionID)) return;
+      if (await isChild(input.sessionID)) return;
       // A session of an earlier run has its profile in its first message.
       if (!started.has(input.sessionID)) {
         void ask("cems_session_start", { ...about(input.sessionID), hook_event_name: "session_start", source: "resume" });
