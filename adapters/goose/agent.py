@@ -30,6 +30,8 @@ SCRIPTS: dict[str, tuple[EventKind, str]] = {
 }
 """Hook script -> our event and Goose's name for it."""
 
+_OWN_TOOLS = {"delegate": "Agent"}
+
 MESSAGE_FILE = "GOOSE_MOIM_MESSAGE_FILE"
 """Goose's variable for the file whose text it puts beside each prompt. Read from its own environment only."""
 
@@ -129,7 +131,7 @@ class Goose(Adapter):
 
 def _tool(name: str) -> str:
     """Claude's name. Goose's own tools stand bare or behind `developer__`; those of a server are `server__tool`."""
-    known = canonical({}, name)
+    known = canonical(_OWN_TOOLS, name)
     server, between, tool = name.partition("__")
     return mcp_tool(server, tool) if known == name and between and server and tool else known
 

@@ -264,3 +264,18 @@ def test_it_is_goose_that_ends_and_not_a_launcher_before_it(goose: Goose) -> Non
     assert process.returncode == 2
     assert "--no-such-option" in said
     assert os.fspath(goose.sandbox.cems_home) not in said
+
+
+def test_no_rule_reaches_what_a_delegate_does_but_one_stops_the_delegating(goose: Goose) -> None:
+    """Red in the first half means that this version of Goose runs hooks in a subagent: `docs/goose.md` says it does not."""
+    project = goose.sandbox.project("shop")
+    goose.sandbox.cems("rule", "add", "Bash: touch ran* — never", cwd=project).ok()
+    delegate = ToolUse("delegate", {"instructions": "Make the file."})
+    goose.model.script(delegate, ToolUse("shell", {"command": "touch ran"}), Text("Made."), Text("Done."))
+    goose.ask("delegate it", cwd=project)
+    assert (project / "ran").exists()
+    goose.sandbox.cems("rule", "add", "Agent: * — it would work without my rules", cwd=project).ok()
+    goose.model.script(delegate, Text("It is not allowed."))
+    turn = goose.ask("delegate it once more", cwd=project)
+    assert len(turn.requests) == 2, "a subagent ran"
+    assert "it would work without my rules" in turn.requests[1].tool_results[-1]

@@ -63,6 +63,7 @@ def test_no_input_makes_it_fail(payload: dict[str, Any]) -> None:
         ("write", "Write"),
         ("cems__memory_add", "mcp__cems__memory_add"),
         ("my__odd__tool", "mcp__my__odd__tool"),
+        ("delegate", "Agent"),
         ("todo", "todo"),
         ("__x", "__x"),
     ],
