@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cems import __version__
+from cems.core.recall.escape import escape
 from cems.core.service import progress
 from cems.core.service.caller import Caller, caller_from
 from cems.core.service.context import HEADER, decode
@@ -137,7 +138,7 @@ def build_server(call: Call) -> "MCPServer[Any]":
         try:
             return await call(operation, {name: value for name, value in body.items() if value is not None}, caller)
         except OperationFailed as failure:
-            raise ToolError(str(failure)) from None
+            raise ToolError(escape(str(failure))) from None
         except Exception as error:  # noqa: BLE001 - the log has the place; the message could quote a memory
             logger.error("tool call of %s failed: %s", operation, where(error))
             raise ToolError(f"{operation} failed ({type(error).__name__}); `cems daemon logs` shows where") from None

@@ -16,7 +16,8 @@ _LISTED_CHARS = 400
 
 def added_text(found: Mapping[str, Any]) -> str:
     """A sentence for the model about what became of an addition."""
-    status, reason, short = found.get("status"), found.get("reason"), short_id(found.get("id"))
+    # Why something was forgotten, an agent may have said.
+    status, reason, short = found.get("status"), escape(str(found.get("reason") or "")), short_id(found.get("id"))
     cut = found.get("redacted") or 0
     note = f" {cut} secret or private part{'s were' if cut > 1 else ' was'} cut from it." if cut else ""
     because = f": {reason}" if reason else ""
@@ -76,7 +77,7 @@ def updated_text(found: Mapping[str, Any]) -> str:
     """A sentence for the model about a correction."""
     if found.get("status") == "refused":
         return added_text(found)
-    reason = f" ({found['reason']})" if found.get("reason") else ""
+    reason = f" ({escape(str(found['reason']))})" if found.get("reason") else ""
     return f"{short_id(found.get('replaced'))} is replaced by {short_id(found.get('id'))}{reason}."
 
 
