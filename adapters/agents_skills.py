@@ -40,7 +40,7 @@ def bundles(folder: Path) -> tuple[Bundle, ...]:
 
 
 class AgentsSkills:
-    """See `cems.adapters.base.Wired`; found is decided by whoever knows which agents are set up."""
+    """See `cems.adapters.base.Connects`; found is decided by whoever knows which agents are set up."""
 
     name = "agents-skills"
     title = "Skills for several agents"

@@ -17,7 +17,7 @@ Pause CEMS in the project of this folder, until `cems resume`.
 
 Agents are given nothing there and nothing is stored or learnt of what is said, also not afterwards.
 Your own commands and your gate rules go on working. In a folder without a repository the folders
-below it are paused too.
+below it are paused too; a repository below it is a project of its own, and is not.
 
 \b
 Examples:
