@@ -1,5 +1,5 @@
 """What our own adapters have in common. Imported by the daemon's first stage, so: standard library only, and an agent's
-wiring (`detect.py`, `config.py` in its package) only when it is asked for.
+wiring and its reader (`detect.py`, `config.py`, `transcript.py` in its package) only when they are asked for.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from cems.adapters.base import AgentRecord, Detection, FileEdit, Launchers, Machine, WiredState, Wiring, Wish
+    from cems.core.learn.transcript import ReadsTranscripts
 
 
 class Adapter:
@@ -27,6 +28,10 @@ class Adapter:
 
     def wired(self, machine: Machine, launchers: Launchers, record: AgentRecord) -> WiredState:
         return cast("WiredState", self._module("config").wired(machine, launchers, record))
+
+    def transcript_reader(self) -> ReadsTranscripts:
+        """See `cems.core.learn.transcript.HasTranscripts`."""
+        return cast("ReadsTranscripts", self._module("transcript").READER)
 
     def _module(self, name: str) -> Any:
         return import_module(f"{type(self).__module__.rpartition('.')[0]}.{name}")

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cems.core.spans import Spans
+
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
@@ -33,6 +35,8 @@ class Finding(NamedTuple):
 
 MARKER = re.compile(r"\[redacted:[a-z0-9-]{1,40}\]")
 
+_PRIVATE = Spans(("private",))
+
 # A pass can free a secret that stood too close to another one. Ordinary text needs two passes.
 _MOST_PASSES = 6
 
@@ -43,7 +47,7 @@ def clean(text: str) -> Redacted:
     Deterministic, idempotent and linear in the length of the text. Never raises on odd text: lone surrogates, control
     characters and broken markup pass through. An unclosed `<private>` reaches to the end of the text.
     """
-    text, private_spans = _cut_private(text)
+    text, private_spans = _PRIVATE.cut(text)
     kinds: list[str] = []
     for attempt in range(_MOST_PASSES + 1):
         findings = _find(text)
@@ -63,50 +67,6 @@ def warm() -> None:
 
     secret_shapes.library_shapes()
     secret_names.entropy("warm")
-
-
-# Agents show a tag as typed, or as HTML, JSON, URL or Python text would escape it.
-_LT = r"(?:<|&(?:amp;){0,4}(?:lt|#0{0,4}60|#x0{0,4}3c);|\\{1,4}(?:u003c|x3c)|%3c)"
-_GT = r"(?:>|&(?:amp;){0,4}(?:gt|#0{0,4}62|#x0{0,4}3e);|\\{1,4}(?:u003e|x3e)|%3e)"
-_SLASH = r"\\{0,4}(?:/|&(?:amp;){0,4}(?:#0{0,4}47|#x0{0,4}2f|sol);|\\(?:u002f|x2f)|%2f)"
-# An opening tag counts before its `>` was seen, a closing one only with it: in doubt, more is cut.
-_PRIVATE_TAG = re.compile(
-    rf"(?P<close>{_LT}{_SLASH}private\s{{0,16}}{_GT})"
-    rf"|(?P<empty>{_LT}private\s{{0,16}}{_SLASH}{_GT})"
-    rf"|(?P<open>{_LT}private(?![\w-]))",
-    re.IGNORECASE,
-)
-
-
-def _cut_private(text: str) -> tuple[str, int]:
-    if "private" not in text.casefold():
-        return text, 0
-    kept: list[str] = []
-    spans = depth = position = 0
-    for tag in _PRIVATE_TAG.finditer(text):
-        if tag.lastgroup == "close":
-            if depth:
-                depth -= 1
-                position = tag.end() if not depth else position
-        elif tag.lastgroup == "open" or not depth:
-            if not depth:
-                kept.append(text[position : tag.start()])
-                spans += 1
-                position = tag.end()
-            depth += tag.lastgroup == "open"
-    if not spans:
-        return text, 0
-    kept.append("" if depth else text[position:])
-    result = kept[0]
-    parts = [result]
-    last = result[-1:]
-    for part in kept[1:]:
-        # White space keeps the two sides from joining to a new tag or to one word; no tag has any inside its name.
-        if part and last and not last.isspace() and not part[0].isspace():
-            parts.append(" ")
-        parts.append(part)
-        last = part[-1:] or last
-    return "".join(parts), spans
 
 
 def _find(text: str) -> list[Finding]:

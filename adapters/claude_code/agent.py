@@ -42,7 +42,7 @@ _ANSWERED: dict[EventKind, str] = {
 }
 
 # What the program itself sends as prompts: a background task's end, a slash command's echo, shell output.
-_MACHINE_PREFIXES = (
+MACHINE_PREFIXES = (
     "<task-notification>",
     "<command-",
     "<local-command-",
@@ -189,7 +189,7 @@ class ClaudeCode(Adapter):
 
 
 def _is_machine_turn(prompt: str, source: str) -> bool:
-    return prompt.lstrip().startswith(_MACHINE_PREFIXES) or source not in _PEOPLES_SOURCES
+    return prompt.lstrip().startswith(MACHINE_PREFIXES) or source not in _PEOPLES_SOURCES
 
 
 AGENT = ClaudeCode()

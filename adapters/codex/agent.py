@@ -49,7 +49,7 @@ _FORM = {
 }
 _FORM_IN_A_TURN = ("turn_id", "model")
 
-_OWN_TOOLS = {"spawn_agent": "Agent", "view_image": READ}
+OWN_TOOLS = {"spawn_agent": "Agent", "view_image": READ}
 # A patch as a shell command, which Codex applies itself when nothing else is in the command.
 _SHELL_PATCH = re.compile(
     r"\s*(?:cd\s+(?P<folder>[\w./~@+'\" -]+?)\s*&&\s*)?apply_?patch\s+<<\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*\n"
@@ -61,7 +61,7 @@ _TYPED = re.compile(
     r"\s*\$(?:(?P<name>remember|recall|forget|share)(?=\s+[^\s=.,;:()\[\]+*/<>&|-])|(?P<alone>context)(?=\s*\Z|\s+(?:useful|noise)\s))"
 )
 # What the program itself sends as prompts: a goal that goes on, its own memory at work. The last is what setup tries.
-_MACHINE_PREFIXES = (
+MACHINE_PREFIXES = (
     "Continue working toward the active thread goal.",
     "## Memory Writing Agent",
     "<hook_prompt",
@@ -186,7 +186,7 @@ def _event_name(event: HookEvent) -> str:
 
 def _tool(payload: Mapping[str, Any]) -> tuple[str, str]:
     """The tool's name as everywhere, and what it is about to work on."""
-    tool, given = canonical(_OWN_TOOLS, text_at(payload, "tool_name")), payload.get("tool_input")
+    tool, given = canonical(OWN_TOOLS, text_at(payload, "tool_name")), payload.get("tool_input")
     if not isinstance(given, (dict, str)):
         return tool, ""
     what = subject(tool, given)
@@ -221,7 +221,7 @@ def _as_typed(prompt: str) -> str:
 
 def _is_machine_turn(prompt: str, payload: Mapping[str, Any]) -> bool:
     """A subagent's task, Codex's own memory at work in its folder, or a prompt that the program made."""
-    if text_at(payload, "agent_id") or prompt.lstrip().startswith(_MACHINE_PREFIXES):
+    if text_at(payload, "agent_id") or prompt.lstrip().startswith(MACHINE_PREFIXES):
         return True
     home, marked, _ = text_at(payload, "transcript_path").replace("\\", "/").rpartition("/sessions/")
     place = text_at(payload, "cwd").replace("\\", "/").rstrip("/")

@@ -35,7 +35,7 @@ SCRIPTS: dict[str, tuple[EventKind, str]] = {
 _ANSWERED: tuple[EventKind, ...] = ("session_start", "prompt")
 _SESSIONS = "session-state"
 # Prompts that no person typed: what the program itself says, and the notice with which setup tries the hook.
-_MACHINE_PREFIXES = ("<system_reminder>", "<system_notification>", "<task-notification>")
+MACHINE_PREFIXES = ("<system_reminder>", "<system_notification>", "<task-notification>")
 _OTHERS_KEYS = ("cursor_version", "conversation_id", "turn_id", "prompt_id")
 _RECORD = "events.jsonl"
 _NAME = re.compile(r"[\w-]+")
@@ -74,7 +74,7 @@ class Copilot(Adapter):
         if kind is None or text_at(payload, "hook_event_name") != name or not session:
             return None
         tool, given = text_at(payload, "tool_name"), payload.get("tool_input")
-        tool = _tool(tool) if tool else ""
+        tool = tool_name(tool) if tool else ""
         source = text_at(payload, "source") or text_at(payload, "reason") or text_at(payload, "trigger")
         prompt = text_at(payload, "prompt") if kind == "prompt" else ""
         return HookEvent(
@@ -85,7 +85,7 @@ class Copilot(Adapter):
             prompt=prompt,
             source="compact" if kind == "pre_compact" else "startup" if source == "new" else source,
             transcript=transcript,
-            machine_turn=bool(payload.get("agent_id")) or prompt.lstrip().startswith(_MACHINE_PREFIXES),
+            machine_turn=bool(payload.get("agent_id")) or prompt.lstrip().startswith(MACHINE_PREFIXES),
             tool=tool,
             subject=subject(tool, given) if isinstance(given, dict | str) else "",
             last_message=_last_message(transcript, session, prompt) if kind in ("stop", "prompt") else "",
@@ -140,7 +140,7 @@ class Copilot(Adapter):
             return ""
 
 
-def _tool(name: str) -> str:
+def tool_name(name: str) -> str:
     """Claude's name: Copilot uses it for its own tools, none of which has a dash, and for a server's writes `server-tool`.
 
     Servers' names have dashes more often than their tools' have, so the last one parts them.

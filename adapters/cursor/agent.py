@@ -38,7 +38,7 @@ SCRIPTS: dict[str, tuple[EventKind, tuple[str, ...]]] = {
 # No context with `preToolUse`: older versions take it with `postToolUse` only, and it must not be given to nobody.
 _ANSWERED: tuple[EventKind, ...] = ("session_start", "prompt", "post_tool")
 
-_MACHINE_PREFIXES = ("<system_reminder>", "<system-reminder>", "<task-notification>")
+MACHINE_PREFIXES = ("<system_reminder>", "<system-reminder>", "<task-notification>")
 _TOOLS = {"Shell": "Bash", "TabRead": "Read", "TabWrite": "Write", "Task": "Agent"}
 _MCP = "MCP:"
 _OUR_TOOLS = "memory_"
@@ -79,7 +79,7 @@ class Cursor(Adapter):
         version = text_at(payload, "cursor_version")
         prompt = text_at(payload, "prompt") if kind == "prompt" else ""
         tool, given = text_at(payload, "tool_name"), payload.get("tool_input")
-        tool = _tool(tool) if tool else ""
+        tool = tool_name(tool) if tool else ""
         taken = takes_prompt_context(version) if kind == "prompt" else takes_start_context(version)
         return HookEvent(
             agent=self.name,
@@ -91,7 +91,7 @@ class Cursor(Adapter):
             # It has no start that tells of compaction, and no word for any other start.
             source="compact" if kind == "pre_compact" else text_at(payload, "source") or text_at(payload, "reason"),
             transcript=text_at(payload, "transcript_path"),
-            machine_turn=bool(payload.get("parent_tool_call_id")) or prompt.lstrip().startswith(_MACHINE_PREFIXES),
+            machine_turn=bool(payload.get("parent_tool_call_id")) or prompt.lstrip().startswith(MACHINE_PREFIXES),
             tool=tool,
             subject=subject(tool, given) if isinstance(given, dict | str) else "",
             last_message=text_at(payload, "text") if script == "cems_agent_response" else "",
@@ -174,7 +174,7 @@ def _turn(generation: str, session: str, prompt: str) -> str:
     return f"{generation} {words}"
 
 
-def _tool(name: str) -> str:
+def tool_name(name: str) -> str:
     """Claude's name. Of a server's tool Cursor tells the tool alone, so only our own can be named whole."""
     if not name.startswith(_MCP):
         return canonical(_TOOLS, name)

@@ -35,7 +35,7 @@ _ANSWERED: dict[EventKind, str] = {"session_start": "SessionStart", "prompt": "B
 
 # In print mode the prompt comes with what the session's start was answered in front of it.
 _HOOK_CONTEXT = re.compile(r"\A(?:\s*<hook_context>.*?</hook_context>)+\s*", re.DOTALL)
-_TOOLS = {"run_shell_command": tools.BASH, "replace": tools.EDIT, "write_file": tools.WRITE}
+TOOLS = {"run_shell_command": tools.BASH, "replace": tools.EDIT, "write_file": tools.WRITE}
 _ID = "GEMINI_SESSION_ID"
 
 
@@ -135,7 +135,7 @@ def _tool(payload: Mapping[str, Any]) -> str:
     served = payload.get("mcp_context")
     if isinstance(served, dict) and text_at(served, "server_name"):
         return tools.mcp_tool(text_at(served, "server_name"), text_at(served, "tool_name"))
-    return tools.canonical(_TOOLS, text_at(payload, "tool_name"))
+    return tools.canonical(TOOLS, text_at(payload, "tool_name"))
 
 
 AGENT = Gemini()

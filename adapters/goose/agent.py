@@ -63,7 +63,7 @@ class Goose(Adapter):
         session = text_at(payload, "session_id")
         if kind is None or text_at(payload, "event") != name or not session:
             return None
-        tool, given = _tool(text_at(payload, "tool_name")), payload.get("tool_input")
+        tool, given = tool_name(text_at(payload, "tool_name")), payload.get("tool_input")
         return HookEvent(
             agent=self.name,
             kind=kind,
@@ -129,7 +129,7 @@ class Goose(Adapter):
     # -- setup
 
 
-def _tool(name: str) -> str:
+def tool_name(name: str) -> str:
     """Claude's name. Goose's own tools stand bare or behind `developer__`; those of a server are `server__tool`."""
     known = canonical(_OWN_TOOLS, name)
     server, between, tool = name.partition("__")
