@@ -76,7 +76,8 @@ def update_program(
 
 def _by_itself(home: Home, settings: Settings) -> int:
     """What the daemon starts: quiet, at most once a day, and never while a session is alive."""
-    if not updates.due(home, settings.update_index, settings.auto_update):
+    # An agent could name an index of its own in its environment.
+    if not caller_from(cli_context()).person or not updates.due(home, settings.update_index, settings.auto_update):
         return DONE
     # Noted before anything is done: what fails is not tried again at once.
     updates.note_look(home, updates.last_look(home).newest)

@@ -119,6 +119,18 @@ def test_an_agent_does_not(
     assert done == []
 
 
+def test_an_agent_does_not_by_the_daemons_way_either(
+    daemon: StandIn, index: ReleaseIndex, done: list[Release], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CEMS_AUTO_UPDATE", "1")
+    with monkeypatch.context() as in_its_shell:
+        in_its_shell.setenv("CLAUDECODE", "1")
+        assert main(["update", "--auto"]) == 0
+        assert done == []
+    assert main(["update", "--auto"]) == 0
+    assert len(done) == 1
+
+
 def test_a_session_that_is_alive_keeps_it_from_being_done_unless_told(
     daemon: StandIn, index: ReleaseIndex, done: list[Release], capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
