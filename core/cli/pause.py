@@ -6,7 +6,7 @@ import typer
 
 from cems.core import pauses
 from cems.core.cli import asking, console, options
-from cems.core.cli.failures import DONE, FAILED, UNREACHABLE, CommandError, usage
+from cems.core.cli.failures import DONE, FAILED, REFUSED, UNREACHABLE, CommandError, usage
 from cems.core.paths import Home
 from cems.core.pauses import EVERYWHERE, Pause
 
@@ -130,13 +130,20 @@ def _list(as_json: bool) -> int:
 
 def _without_daemon(home: Home, everywhere: bool) -> Document:
     from cems.core.scope import session_scope
+    from cems.core.service.caller import caller_from
+    from cems.core.service.client import cli_context
 
+    # The daemon's own rule, which is not there to say it.
+    caller = caller_from(cli_context())
+    if everywhere and not caller.person:
+        told = "to pause CEMS everywhere is a person's act: do it in a terminal, outside any agent"
+        raise CommandError(told, exit_code=REFUSED, code="refused")
     project = session_scope(asking.working_folder()).project
     scope = EVERYWHERE if everywhere else project
     if scope is None:
         raise usage("this folder belongs to no project", "cems pause --all pauses everything")
     try:
-        changed = pauses.pause(home, scope)
+        changed = pauses.pause(home, scope, caller.agent or "person")
     except pauses.PausesDamaged as error:
         raise CommandError(str(error), code="damaged") from None
     except OSError as error:

@@ -93,6 +93,19 @@ def test_a_pause_does_not_wait_for_a_daemon_that_cannot_start(
     assert "`cems resume --all` sets it aside" in capsys.readouterr().err
 
 
+def test_an_agent_is_no_person_without_a_daemon_either(
+    daemon: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(asking, "ask", _not_running)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert main(["pause", "--all"]) == 4
+    assert "a person's act" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert main(["pause"]) == 0
+    (made,) = pauses.read_pauses(daemon.home.pauses).running
+    assert (made.scope, made.by) == (session_scope(str(tmp_path)).project, "claude-code")
+
+
 def test_a_command_of_the_person_works_and_says_that_agents_see_nothing_of_it(
     daemon: StandIn, capsys: Capture, tmp_path: Path
 ) -> None:
