@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cems.core import backups
 from cems.core.needles import Needle, cut_everywhere, holds, raw_forms
 from cems.core.purge import Plan, Purge, clean_journal, note_finished, unfinished
+from cems.core.service import context_file
 from cems.core.service.shapes import memory_json
 from cems.core.traces import Trace, search_home
 
@@ -67,6 +68,7 @@ async def clean_files(operations: Operations) -> list[str]:
         ("the store", lambda: _clean_store(operations)),
         ("the session table", lambda: asyncio.to_thread(operations.hooks.sessions.compact)),
         ("what agents read in every session", lambda: asyncio.to_thread(operations.hooks.stand_everywhere)),
+        ("what agents were given with a prompt", lambda: asyncio.to_thread(_empty_context_files, home)),
         ("what was set aside", lambda: asyncio.to_thread(_remove_set_aside, home)),
         ("the backups", lambda: asyncio.to_thread(backups.replace_all, home)),
     ]
@@ -124,6 +126,19 @@ async def _clean_store(operations: Operations) -> list[str]:
     if operations.home.store.exists():
         await asyncio.to_thread(shutil.rmtree, operations.home.store)
     return []
+
+
+def _empty_context_files(home: Home) -> list[str]:
+    """What was put there for a prompt stays where the agent was killed before its turn ended."""
+    stayed = []
+    for path in sorted(home.run.glob("context-*")):
+        try:
+            context_file.put(str(home.root), path.name.removeprefix("context-"), b"")
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            stayed.append(f"{path} is no file of ours and stayed; remove it")
+    return stayed
 
 
 def _remove_set_aside(home: Home) -> None:

@@ -69,6 +69,9 @@ def plant(place: Place) -> dict[str, str]:
     memories.refuse("remember", f"refused: {SECRET}", AGENT_AUTHOR, scope.default, SECRET)
     for name in ("daemon.log", "cli.log"):
         (place.home.logs / name).write_text(f"first\nsomething failed: {SECRET}\nlast\n", "utf-8")
+    # An agent that was killed in the middle of its turn.
+    place.home.run.mkdir()
+    (place.home.run / "context-4242").write_text(f"- {SECRET}\n", "utf-8")
     return planted
 
 
