@@ -64,9 +64,10 @@ run_pytest() { HOME=$home CEMS_HOME=$home/.cems .venv/bin/python -m pytest "$@";
 if [ "$#" -gt 0 ]; then
     run_pytest "$@"
 else
-    # The agents' programs wait more than they work: two at a time. The other tests have the machine to themselves.
+    # Those with real programs, installations and daemons of their own wait more than they work: two at a time. The others
+    # have the machine to themselves.
     result=0
-    run_pytest -m "not e2e" || result=$?
-    run_pytest -m e2e -n 2 || result=$?
+    run_pytest -m "not (e2e or slow)" || result=$?
+    run_pytest -m "e2e or slow" -n 2 || result=$?
     exit "$result"
 fi

@@ -25,6 +25,8 @@ from cems.core.scope import project_identity
 from cems.core.service.client import OperationError
 from cems.core.service.context import BOUND, HEADER, encode
 
+pytestmark = pytest.mark.slow
+
 PORT_FACT = "Staging listens on port 8081."
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
