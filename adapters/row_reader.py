@@ -85,10 +85,12 @@ class RowReader:
                     again, offset, tail = True, 0, ""
                     teller.begin_again()
             for row in self.rows(connection, source, offset):
-                if taken and taken + row.length > limit_bytes:
+                # What is too long is not loaded.
+                weight = row.length if row.length <= LONGEST_RECORD else 0
+                if taken and taken + weight > limit_bytes:
                     more = True
                     break
-                taken += row.length
+                taken += weight
                 offset, tail = row.number, digest(row.name.encode())
                 if row.length > LONGEST_RECORD:
                     skipped.append(Skipped(row.number, row.length, "too long"))

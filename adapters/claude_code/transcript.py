@@ -41,7 +41,9 @@ class ClaudeCodeReader(LineReader):
         session = next((name for record in first if (name := text_at(record, "sessionId"))), path.stem)
         if path.parent.name == _SUBAGENTS:
             return SessionSource("claude-code", path, session, cwd, machine=True, parent=path.parent.parent.name)
-        aside = any(record.get("isSidechain") is True for record in first)
+        # Older versions keep a subagent's lines in its session's file, or in one beside it.
+        marks = [record.get("isSidechain") is True for record in first if record.get("type") in ("user", "assistant")]
+        aside = bool(marks) and all(marks)
         return SessionSource("claude-code", path, session if aside else path.stem, cwd, machine=aside)
 
     def tell(self, record: dict[str, Any], offset: int, teller: Teller) -> None:
