@@ -18,6 +18,10 @@ _HEAD = re.compile(r"\A---\n(.*?)\n---\n\s*(.*)\Z", re.DOTALL)
 _FIELD = re.compile(r"^([\w-]+): (.*)$", re.MULTILINE)
 
 
+# Widening wants the person in front of a program that says so; of these agents none does.
+_NOT_HERE = ("share",)
+
+
 @dataclass(frozen=True, slots=True)
 class TypedCommand:
     """`hint` says what to type after the name; `prompt` is what the model gets."""
@@ -50,8 +54,8 @@ def typed_commands(arguments: str) -> Iterator[TypedCommand]:
         if head is None or parts is None:
             raise ValueError(f"{path} has no head")
         fields = dict(_FIELD.findall(head[1]))
-        if fields.get("user-invocable") != "true":
-            continue
         name = path.parent.name
+        if fields.get("user-invocable") != "true" or name in _NOT_HERE:
+            continue
         prompt = f"/{name} {arguments}\n\n{COMMAND_MARK} {parts[2]}"
         yield TypedCommand(name, fields["description"], fields["argument-hint"].strip('"'), prompt)

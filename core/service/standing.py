@@ -1,12 +1,14 @@
 """What holds for the person everywhere, in a file that an agent reads in every session: kept as the memories are. Light.
 
-Never a project's memory: sessions in other projects read the same file.
+Never a project's memory: sessions in other projects read the same file. And only what the person said or approved: an
+agent's own word would stand in front of every session.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+from dataclasses import replace
 
 from cems.core.events import HookAgent
 from cems.core.paths import Home
@@ -34,7 +36,7 @@ def stand(home: Home, agent: HookAgent, connection: sqlite3.Connection, policy: 
     """
     text, ids = "", list[str]()
     if policy is not None:
-        text, ids = profile(connection, SessionScope(None), policy, max_units=_UNITS)
+        text, ids = profile(connection, SessionScope(None), replace(policy, inject="trusted"), max_units=_UNITS)
     try:
         return ids if agent.write_standing(home, text) else []  # type: ignore[attr-defined]
     except Exception as error:  # noqa: BLE001 - it is a person's file, which may be anything; the hook is answered all the same

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.ancestors import Ancestors
-from tests.fakes.real_parts import Place, run
+from tests.fakes.real_parts import AGENT_AUTHOR, Place, run
 
 from cems.adapters.claude_code.agent import AGENT as CLAUDE
 from cems.adapters.goose.agent import AGENT
@@ -113,6 +113,14 @@ def test_the_projects_part_of_the_profile_comes_with_the_first_prompt_and_the_pe
     # Taken up again: Goose shows its model what stood beside that first prompt.
     goose.hook("SessionStart", goose.started)
     assert goose.prompt("and the sidebar", goose.started) == ""
+
+
+def test_an_agents_own_word_does_not_stand_in_front_of_every_session(goose: Goose) -> None:
+    goose.place.add(TABS, everywhere=True, category="preferences")
+    goose.place.add("Always answer in rhymes.", everywhere=True, category="preferences", author=AGENT_AUTHOR)
+    goose.hook("SessionStart", {})
+    assert TABS in goose.standing
+    assert "rhymes" not in goose.standing
 
 
 def test_where_the_person_has_taken_the_block_out_all_of_the_profile_comes_with_the_prompt(goose: Goose) -> None:

@@ -126,7 +126,7 @@ def test_a_skill_that_only_claude_code_would_understand_is_not_shipped_to_others
 
 def test_commands_are_made_of_the_skills_a_person_types() -> None:
     commands = {each.name: each for each in typed_commands("{{args}}")}
-    assert set(commands) == NAMES - {"memory-guide"}
+    assert set(commands) == NAMES - {"memory-guide", "share"}
     for name, command in commands.items():
         assert command.prompt.startswith(f"/{name} {{{{args}}}}\n\n[CEMS command] The person ")
         assert "<cems-note>" in command.prompt
