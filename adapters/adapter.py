@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class Adapter:
-    """The part of `cems.adapters.base.Connects` that is the same for all: it asks the modules of the adapter's package."""
+    """The part of `cems.adapters.base.Connects` that is the same for all: it asks the modules of the adapter's package, which
+    has the agent's name."""
+
+    name = ""
 
     def detect(self, machine: Machine) -> Detection:
         return cast("Detection", self._module("detect").detect(machine))
@@ -34,7 +37,7 @@ class Adapter:
         return cast("ReadsTranscripts", self._module("transcript").READER)
 
     def _module(self, name: str) -> Any:
-        return import_module(f"{type(self).__module__.rpartition('.')[0]}.{name}")
+        return import_module(f"cems.adapters.{self.name.replace('-', '_')}.{name}")
 
 
 def text_at(payload: Mapping[str, Any], key: str) -> str:
