@@ -52,6 +52,7 @@ def test_who_speaks_in_a_session_of_claude_code(tmp_path: Path) -> None:
         tmp_path,
         user([{"type": "text", "text": "see this"}, {"type": "image", "source": {}}]),
         {"type": "attachment", "attachment": queued},
+        {"type": "attachment", "attachment": {**queued, "commandMode": "task-notification", "prompt": "it ended"}},
         user([{"type": "text", "text": "<system-reminder>\nToday is Monday.\n</system-reminder>"}]),
         user("<system-reminder>x</system-reminder>\nreally me"),
         user([{"type": "text", "text": "[Request interrupted by user]"}]),
@@ -67,6 +68,7 @@ def test_who_speaks_in_a_session_of_claude_code(tmp_path: Path) -> None:
     assert shown(events) == [
         ("person", "see this", False),
         ("person", "use tabs too", False),
+        ("person", "it ended", True),
         ("person", "really me", False),
         ("person", "[Request interrupted by user]", True),
         ("person", "<bash-input>ls</bash-input>", True),
@@ -119,6 +121,20 @@ def test_what_comes_out_of_our_own_memory_is_not_told_again(tool: str, given: di
     second = reader("claude_code").read(source, Cursor.load(first.cursor.dump()))
     assert [*first.events, *second.events] == events
     assert second.cursor.calls == ()
+
+
+def test_a_call_of_a_record_that_was_replaced_is_forgotten(tmp_path: Path) -> None:
+    call = assistant({"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "make"}})
+    claude(tmp_path, call)
+    (source,) = reader("claude_code").sessions(tmp_path, {})
+    before = reader("claude_code").read(source, Cursor()).cursor
+    assert [each.call for each in before.calls] == ["t"]
+    claude(tmp_path, user([{"type": "tool_result", "tool_use_id": "t", "content": "done"}]))
+    reading = reader("claude_code").read(source, before)
+    assert reading.again
+    assert [(event.text, event.tool, event.subject) for event in reading.events] == [("done", "", "")]
+    source.path.write_text("")
+    assert reader("claude_code").read(source, before).cursor == Cursor()
 
 
 def test_private_spans_are_cut_wherever_they_stand(tmp_path: Path) -> None:
@@ -251,7 +267,8 @@ def test_what_goose_hides_from_the_person_is_not_said(tmp_path: Path) -> None:
             })  # fmt: skip
     found = {each.session: each for each in reader("goose").sessions(tmp_path, {}, since=1795992801)}
     assert list(found) == ["goose:20261129_1", "goose:sub"]
-    assert shown(list(reader("goose").read(source, Cursor()).events))[-1] == ("person", "said 1", False)
+    texts = [event.text for event in reader("goose").read(source, Cursor()).events if event.kind == "person"]
+    assert texts == ["say hi", "said 1"]
     assert (found["goose:sub"].machine, found["goose:sub"].parent) == (True, "goose:20261129_1")
     assert shown(list(reader("goose").read(found["goose:sub"], Cursor()).events)) == [("person", "said 2", True)]
 
