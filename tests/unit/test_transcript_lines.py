@@ -182,6 +182,7 @@ print(count, skipped, cursor.offset, peak())
 """
 
 
+@pytest.mark.slow
 def test_two_gigabytes_are_read_in_a_hundred_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     said = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "x" * 900}}
