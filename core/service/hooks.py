@@ -164,6 +164,8 @@ class HookService:
             case "pre_compact" if event.source in _FRESH_CONTEXT:
                 # Nothing else tells of it: what was given is about to be gone, what waits is not.
                 self.sessions.take_back(session, given_only=True, but="profile" if event.replayed else "")
+            case "session_end":
+                session.start_over()
             case "stop" if event.last_message:
                 session.last_message = event.last_message[-_LAST_MESSAGE:]
         return ""

@@ -86,6 +86,10 @@ class Session:
         """The memories that wait to be given in another way than `how`."""
         return {memory for each in self.waiting if each.how != how for memory in each.memories}
 
+    def start_over(self) -> None:
+        """The session has ended: what is told from now on, were it the same within moments, is told anew."""
+        self.last_start = self.last_turn = self.last_prompt = ""
+
     def repeats_start(self, source: str, cwd: str) -> bool:
         """Whether this start has been told already, as `repeats_prompt`."""
         now, name = time.monotonic(), f"{source} {cwd}"

@@ -101,6 +101,14 @@ def test_a_start_told_twice_in_a_moment_is_answered_once(place: Place) -> None:
     assert PORT in run(place.hook("SessionStart", source="resume"))
 
 
+def test_a_session_that_is_taken_up_at_once_is_no_repetition(place: Place) -> None:
+    place.add(PORT, category="decisions")
+    for _ in range(2):
+        assert PORT in run(place.hook("SessionStart", source="startup"))
+        assert PORT in run(place.prompt("/recall staging database"))
+        run(place.hook("SessionEnd", reason="exit"))
+
+
 class DropsPrompts(ClaudeCode):
     """An agent that passes on no context with a prompt or a start, only with a tool."""
 
