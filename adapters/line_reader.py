@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from cems.core.learn.lines import Lines
 from cems.core.learn.transcript import LIMIT_BYTES, Cursor, Reading, SessionSource
 
 
-class LineReader:
+class LineReader(ABC):
     """See `cems.core.learn.transcript.ReadsTranscripts`. An agent's own says where the files are and what a line tells."""
 
     def sessions(self, home: Path, environ: Mapping[str, str], since: float = 0.0) -> Iterable[SessionSource]:
@@ -22,16 +23,17 @@ class LineReader:
                 if source is not None:
                     yield source
 
+    @abstractmethod
     def files(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        raise NotImplementedError
+        """The records of all sessions."""
 
+    @abstractmethod
     def source(self, path: Path) -> SessionSource | None:
         """The session that the file is of; None where it is of none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tell(self, record: dict[str, Any], offset: int, teller: Teller) -> None:
         """Add what the line says."""
-        raise NotImplementedError
 
     def read(self, source: SessionSource, cursor: Cursor, limit_bytes: int = LIMIT_BYTES) -> Reading:
         lines = Lines(source.path, cursor, limit_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ class Row:
     data: Mapping[str, Any]
 
 
-class RowReader:
+class RowReader(ABC):
     """See `cems.core.learn.transcript.ReadsTranscripts`. An agent's own says which rows, and what one tells.
 
     A cursor is the number of the last row read, and a digest of that row's id: SQLite gives the number of a deleted row to
@@ -52,23 +53,25 @@ class RowReader:
             return
         yield from found
 
+    @abstractmethod
     def database(self, home: Path, environ: Mapping[str, str]) -> Path:
-        raise NotImplementedError
+        """Where the database is, were it not there."""
 
+    @abstractmethod
     def sources(self, connection: sqlite3.Connection, path: Path, since: float) -> Iterator[SessionSource]:
-        raise NotImplementedError
+        """The sessions in it that changed since then."""
 
+    @abstractmethod
     def row_name(self, connection: sqlite3.Connection, source: SessionSource, number: int) -> str | None:
         """The id of a row of this session; None where there is no such row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self, connection: sqlite3.Connection, source: SessionSource, after: int) -> Iterator[Row]:
         """The session's rows after a number, in order, as far as they are finished."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tell(self, row: Row, teller: Teller) -> None:
         """Add what the row says."""
-        raise NotImplementedError
 
     def read(self, source: SessionSource, cursor: Cursor, limit_bytes: int = LIMIT_BYTES) -> Reading:
         teller = Teller(source, cursor)
